@@ -1,0 +1,1 @@
+"""The `reelspace` command: one thin module a subcommand."""

@@ -1,0 +1,1 @@
+"""Vectors stored and searched: the catalogue (SQLite) is the truth, everything else a cache."""

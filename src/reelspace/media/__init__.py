@@ -1,0 +1,1 @@
+"""A file → frames at exact times."""

@@ -1,0 +1,1 @@
+"""Second looks at what was found: rerankers, exclusion, fusion, and the calibrated “no match”."""
