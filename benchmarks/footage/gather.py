@@ -40,6 +40,7 @@ class Item:
 
     id: str
     kind: str  # picture | clip
+    role: str  # candidate | query (held out: never among the answers)
     source: str  # what decides the split: one photo session, one film
     package: str  # pypi:NAME, sdist:NAME, deb:NAME, npm:NAME
     version: str
