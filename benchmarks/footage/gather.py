@@ -12,7 +12,6 @@ and the exit code is 1.
 from __future__ import annotations
 
 import argparse
-import csv
 import hashlib
 import io
 import os
@@ -24,48 +23,13 @@ import tempfile
 import zipfile
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
+from footage_set import Item, read_items
 
 
 class GatherError(RuntimeError):
     """A package or a file in it cannot be had; the message says which and what to do."""
-
-
-@dataclass(frozen=True)
-class Item:
-    """One candidate: a picture, a clip, or a span of a clip. Spans of one film share one file."""
-
-    id: str
-    kind: str  # picture | clip
-    role: str  # candidate | query (held out: never among the answers)
-    source: str  # what decides the split: one photo session, one film
-    package: str  # pypi:NAME, sdist:NAME, deb:NAME, npm:NAME
-    version: str
-    member: str  # path inside the package
-    sha256: str
-    licence: str
-    start: float | None
-    end: float | None
-    split: str  # choose | report
-    file: str  # path below DIR
-
-    def path(self, root: Path) -> Path:
-        return root / self.file
-
-
-def read_items(path: Path = HERE / "items.csv") -> list[Item]:
-    with path.open(newline="", encoding="utf-8") as handle:
-        return [
-            Item(
-                start=float(row.pop("start")) if row["start"] else None,
-                end=float(row.pop("end")) if row["end"] else None,
-                **{key: value for key, value in row.items() if key not in ("start", "end")},
-            )
-            for row in csv.DictReader(handle)
-        ]
 
 
 def sha256(path: Path) -> str:
