@@ -18,6 +18,9 @@ from numpy.typing import NDArray
 
 from reelspace.errors import ItemError
 
+# Seconds. Times closer than this are the same moment: rounding must not choose the frame before.
+SAME = 1e-6
+
 
 class FramePolicy(ABC):
     """Chooses frames. `str(policy)` is its declared form, as `parse_policy` reads it."""
@@ -79,7 +82,7 @@ class Centres(FramePolicy):
 
     def choose(self, times: NDArray[np.float64], start: float, end: float) -> NDArray[np.int64]:
         middles = start + (np.arange(self.n) + 0.5) / self.n * (end - start)
-        return np.maximum(np.searchsorted(times, middles, side="right") - 1, 0).astype(np.int64)
+        return np.maximum(np.searchsorted(times, middles + SAME, side="right") - 1, 0).astype(np.int64)
 
 
 @dataclass(frozen=True)

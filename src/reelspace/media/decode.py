@@ -1,0 +1,429 @@
+"""The right frame for every time: an open video, its table of displayed frames, and exact access to them.
+
+A frame is named by its presentation time in seconds from the first displayed frame. The times come from the packets
+of the file (one pass without decoding), never from a frame rate or a frame count: those are estimates. A frame is
+fetched by seeking to a key frame before it, and what comes back is checked against the table: where a seek lands too
+late or a frame has lost its references, decoding starts one key frame earlier, and at last from the beginning.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
+from itertools import islice
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reelspace.item import Frames, Span
+from reelspace.media.container import ignore_all_but, open_video
+from reelspace.media.files import failure, regular
+from reelspace.media.policy import SAME, Sampling
+from reelspace.media.table import read_table
+from reelspace.media.windows import Window
+
+if TYPE_CHECKING:
+    from av.container import InputContainer
+    from av.packet import Packet
+    from av.video.frame import VideoFrame
+    from av.video.stream import VideoStream
+
+LONGEST = 7 * 24 * 3600.0  # seconds
+INTERPOLATION = "BICUBIC"
+UNSPECIFIED = 2  # a colour space
+# Frames left in a group of pictures from which on seeking to the next one is cheaper than decoding through.
+WORTH_A_SEEK = 8
+# After a seek Ogg guesses the times of its packets, and is often wrong.
+WITHOUT_SEEKING = ("ogg",)
+# Many AVI files pack two MPEG-4 frames into one packet: then the decoder gives frames the times of others.
+WITH_LYING_LABELS = ("avi",)
+
+
+def nothing() -> None:
+    """The heartbeat of those who need none."""
+
+
+class _Start(NamedTuple):
+    """Where decoding begins.
+
+    Attributes:
+        key: the key frame; None: the beginning of the file.
+        clean: the key frame itself must come out.
+        settle: where a frame does not come out, the one then on show will do: nothing better is to be had.
+    """
+
+    key: int | None
+    clean: bool = False
+    settle: bool = False
+
+
+class Video:
+    """An open video file. A context manager.
+
+    Args:
+        path: the file.
+        tick: called again and again while work goes on, so that a watchdog can tell work from a hang.
+        through: much of the file will be read, in order; else a few frames here and there. Only a matter of speed.
+
+    Attributes:
+        times: float64 `[N]`, seconds: when each displayed frame is first shown; `times[0]` is 0.
+        duration: seconds from the first displayed frame to the end of the last one.
+        width, height: displayed size in pixels: upright, pixels square.
+        rotation: degrees counter-clockwise by which the stored picture is turned to be upright: 0, 90, 180 or 270.
+        partial: why only a part of the file can be read, or None.
+
+    Raises:
+        MediaError: the file is missing, no video, damaged beyond reading, or absurd in size or length.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], tick: Callable[[], None] = nothing, through: bool = False) -> None:
+        self.path = regular(Path(path))
+        self._tick, self._through = tick, through
+        self._damaged = False
+        self._container, self._stream = self._open()
+        try:
+            self._table = read_table(self.path, self._container, self._stream, tick)
+            ignore_all_but(self._stream)
+            self._seekable = self._container.format.name not in WITHOUT_SEEKING
+            self._counted = self._labels_lie()
+            self._look_at_first_frame()
+        except BaseException:
+            self.close()
+            raise
+        self.times: NDArray[np.float64] = self._seconds(self._table.pts)
+        self.duration = float(self._seconds(np.array(self._table.end)))
+        self.partial = self._table.partial
+        if self.duration > LONGEST:
+            self.close()
+            raise failure(self.path, f"claims to last {self.duration / 86400:.0f} days")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._container.close()
+
+    @property
+    def codec(self) -> str:
+        """FFmpeg's name of the codec: `h264`, `hevc`, `vp9`, `av1`, …"""
+        return self._stream.codec.canonical_name
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """Tags of the file."""
+        return dict(self._container.metadata)
+
+    # -- times ---------------------------------------------------------------------------------------------------
+
+    @property
+    def counted(self) -> list[int] | None:
+        """The stamps of all frames in order, where those that frames carry are not theirs; else None."""
+        return self._table.pts.tolist() if self._counted else None
+
+    def _seconds(self, pts: NDArray[np.int64]) -> NDArray[np.float64]:
+        base = self._stream.time_base or Fraction(1)
+        return np.asarray((pts - self._table.pts[0]) * base.numerator / base.denominator, dtype=np.float64)
+
+    def index_at(self, time: float) -> int:
+        """Index of the frame on show at `time`."""
+        return max(0, int(np.searchsorted(self.times, time + SAME, side="right")) - 1)
+
+    def displayed(self, start: float, end: float) -> tuple[int, int]:
+        """The frames shown during `[start, end)` as a range of indices: the one on show at `start`, and all later ones
+        that appear before `end`.
+        """
+        first = self.index_at(start)
+        return first, max(first + 1, int(np.searchsorted(self.times, end - SAME, side="left")))
+
+    # -- pixels --------------------------------------------------------------------------------------------------
+
+    def frames(self, indices: Sequence[int] | NDArray[np.int64], edge: int | None = None) -> NDArray[np.uint8]:
+        """The frames at `indices` (any order, repeats welcome): uint8 `[T, H, W, 3]`, RGB, upright.
+
+        Args:
+            indices: into `times`.
+            edge: scale down so that the shorter side is this many pixels.
+
+        Raises:
+            MediaError: no frame can be decoded there.
+        """
+        wanted = np.asarray(indices, dtype=np.int64)
+        got = dict(self._read(np.unique(wanted), edge))
+        return np.stack([got[index] for index in wanted.tolist()])
+
+    def sample(self, start: float, end: float | None, sampling: Sampling) -> Frames:
+        """The frames that `sampling` chooses from `[start, end)`; what lies after the end of the video is left out.
+
+        Raises:
+            MediaError: `start` is not before the end of the video, or no frame can be decoded there.
+        """
+        end = self.duration if end is None else min(end, self.duration)
+        if start >= end:
+            raise failure(self.path, f"lasts {self.duration:.3f} s; a span from {start:g} s on has nothing in it")
+        return next(self.samples([Window(start, end)], sampling))
+
+    def samples(self, windows: Sequence[Window], sampling: Sampling) -> Iterator[Frames]:
+        """The frames that `sampling` chooses from each window, in one pass; windows in order of time, inside the video.
+
+        A frame is held only as long as a window to come needs it.
+        """
+        chosen = [self._choose(window, sampling) for window in windows]
+        needed = np.unique(np.concatenate(chosen)) if chosen else np.empty(0, dtype=np.int64)
+        source, held = self._read(needed, sampling.edge), dict[int, NDArray[np.uint8]]()
+        for window, indices in zip(windows, chosen, strict=True):
+            held = {index: pixels for index, pixels in held.items() if index >= indices[0]}
+            while int(indices[-1]) not in held:
+                index, pixels = next(source)
+                if index >= indices[0]:
+                    held[index] = pixels
+            pixels = np.stack([held[index] for index in indices.tolist()])
+            yield Frames(pixels, self.times[indices], window.start, window.end)
+
+    def raw(self, indices: Sequence[int]) -> Iterator[VideoFrame]:
+        """The decoder's own frames at ascending, unique indices: not scaled, not turned."""
+        for run in self._runs(np.asarray(indices, dtype=np.int64)):
+            for _, frame in self._fetch(deque(run.tolist())):
+                yield frame
+
+    def _choose(self, window: Window, sampling: Sampling) -> NDArray[np.int64]:
+        first, last = self.displayed(window.start, window.end)
+        return first + sampling.policy.choose(self.times[first:last], window.start, window.end)
+
+    def _read(self, indices: NDArray[np.int64], edge: int | None) -> Iterator[tuple[int, NDArray[np.uint8]]]:
+        """Ascending, unique indices with their pixels, in that order."""
+        width, height = self._scaled(edge)
+        for run in self._runs(indices):
+            for index, frame in self._fetch(deque(run.tolist())):
+                yield index, self._pixels(frame, width, height)
+
+    def _runs(self, indices: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+        """Cuts the indices where seeking ahead spares decoding."""
+        if not len(indices):
+            return []
+        if self._counted or not self._seekable:
+            return [indices]
+        table = self._table
+        group = np.searchsorted(table.keys, table.pts[indices], side="right") - 1
+        to_next_key = np.searchsorted(table.pts, table.keys[group[1:]]) - indices[:-1]
+        seek = (np.diff(group) > 0) & (to_next_key > WORTH_A_SEEK)
+        return np.split(indices, np.flatnonzero(seek) + 1)
+
+    def _fetch(self, wanted: deque[int]) -> Iterator[tuple[int, VideoFrame]]:
+        """Decodes the wanted frames, ascending; goes further back whenever one does not come out as the table says."""
+        while wanted:
+            for start in self._starts(wanted[0]):
+                before = len(wanted)
+                yield from self._pass(start, wanted)
+                if len(wanted) < before:
+                    break
+            else:
+                raise failure(self.path, f"no frame can be decoded at {self.times[wanted[0]]:.3f} s")
+
+    def _starts(self, index: int) -> Iterator[_Start]:
+        """Where to decode from, one after the other until the frame comes out as it should."""
+        group = int(np.searchsorted(self._table.keys, self._table.pts[index], side="right")) - 1
+        if self._seekable and not self._counted:
+            yield _Start(group, clean=True)
+            if group > 0:
+                yield _Start(group - 1, settle=self._damaged)
+        yield _Start(None, settle=True)
+
+    def _pass(self, start: _Start, wanted: deque[int]) -> Iterator[tuple[int, VideoFrame]]:
+        """Takes from `wanted` what decoding from `start` on yields, up to the first that is not as it should be."""
+        pts, on_show = self._table.pts, None
+        for frame in self._relabelled(self._decode(start, {int(pts[index]) for index in wanted})):
+            if start.clean and on_show is None and frame.pts > max(self._table.keys[start.key or 0], pts[0]):
+                return  # no picture for the key frame itself: what follows may still be mending (intra refresh)
+            while wanted and pts[wanted[0]] <= frame.pts:
+                exact = bool(pts[wanted[0]] == frame.pts)
+                if not (start.settle or (exact and not frame.is_corrupt)):
+                    return
+                self._damaged = self._damaged or not exact
+                yield wanted.popleft(), frame if exact or on_show is None else on_show
+            if not wanted:
+                return
+            on_show = frame
+        while start.settle and on_show is not None and wanted:
+            self._damaged = True
+            yield wanted.popleft(), on_show
+
+    def _decode(self, start: _Start, needed: set[int]) -> Iterator[VideoFrame]:
+        """Frames in order of display; none if the seek lands after the key frame.
+
+        From a clean start, H.264 frames that no other depends on are left out where they are not needed: the bitstream
+        says so strictly, and the others come out the same to the bit.
+        """
+        sparing = start.clean and self.codec == "h264"
+        for packet in self._packets_from(start.key):
+            spared = sparing and packet.pts is not None and packet.pts not in needed
+            self._stream.codec_context.skip_frame = "NONREF" if spared else "DEFAULT"
+            yield from self._decoded(packet)
+
+    def _labels_lie(self) -> bool:
+        """Whether frames come with times that are not theirs; then they are known by their place in the order only."""
+        self._counted = False
+        if self._container.format.name not in WITH_LYING_LABELS:
+            return False
+        labels = [frame.pts for frame in islice(self._decode(_Start(None), set()), 32)]
+        return bool(labels != self._table.pts[: len(labels)].tolist())
+
+    def _relabelled(self, frames: Iterator[VideoFrame]) -> Iterator[VideoFrame]:
+        """All frames from the beginning, with the times of the table where their own lie."""
+        if not self._counted:
+            yield from frames
+            return
+        for frame, pts in zip(frames, self._table.pts.tolist(), strict=False):
+            frame.pts = pts
+            yield frame
+
+    def _decoded(self, packet: Packet[VideoStream]) -> list[VideoFrame]:
+        from av.error import FFmpegError
+
+        self._tick()
+        try:
+            return [frame for frame in packet.decode() if frame.pts is not None]
+        except MemoryError:  # PyAV's is an FFmpegError as well
+            raise
+        except FFmpegError:
+            self._damaged = True
+            return []
+
+    def _packets_from(self, key: int | None) -> Iterator[Packet[VideoStream]]:
+        from av.error import FFmpegError
+
+        landed = key is None
+        try:
+            if key is None:
+                self._reopen()
+            else:
+                # MPEG streams are searched by decoding stamps, the others by presentation.
+                by_decoding = self._container.format.name in ("mpegts", "mpeg")
+                table = self._table
+                self._container.seek(int((table.seeks if by_decoding else table.keys)[key]), stream=self._stream)
+            for packet in self._container.demux(self._stream):
+                if packet.size == 0 and packet.dts is not None:
+                    continue  # an empty sample would read as the end of the stream
+                if not landed:
+                    if not packet.is_keyframe:
+                        continue
+                    landed = packet.pts is not None and packet.pts <= int(self._table.keys[key])
+                    if not landed:
+                        return
+                yield packet
+        except MemoryError:
+            raise
+        except FFmpegError:  # the file ends or breaks here; what was decoded stands
+            self._damaged = True
+
+    # -- opening -------------------------------------------------------------------------------------------------
+
+    def skim(self) -> Iterator[tuple[float, VideoFrame]]:
+        """Times and frames in order of display, decoded roughly and fast: frames that no other depends on are left out,
+        edges of blocks are not smoothed, nothing is turned. Good for seeing what happens, not for pixels.
+        """
+        container, stream = self._open()
+        with container:
+            ignore_all_but(stream)
+            stream.thread_type = "AUTO"
+            if not self._counted:
+                stream.codec_context.skip_frame = "NONREF"
+            stream.codec_context.options = {"skip_loop_filter": "all"}
+            packets = (packet for packet in container.demux(stream) if packet.size or packet.dts is None)
+            for frame in self._relabelled(frame for packet in packets for frame in self._decoded(packet)):
+                yield float(self._seconds(np.array(frame.pts))), frame
+
+    def _open(self) -> tuple[InputContainer, VideoStream]:
+        container, stream = open_video(self.path)
+        # Measured: after a seek H.264 comes faster one frame after another, the others with frames side by side.
+        one_by_one = stream.codec.canonical_name == "h264" and not self._through
+        stream.thread_type = "SLICE" if one_by_one else "AUTO"
+        return container, stream
+
+    def _reopen(self) -> None:
+        self._container.close()
+        self._container, self._stream = self._open()
+        ignore_all_but(self._stream)
+
+    # -- geometry ------------------------------------------------------------------------------------------------
+
+    def _look_at_first_frame(self) -> None:
+        """Reads how the picture is to be turned; proves that the file can be decoded at all."""
+        _, frame = next(self._fetch(deque([0])))
+        self._turn = _Turn.of(frame)
+        self.rotation = self._turn.degrees
+        stored = _square_pixels(self._stream)
+        self.width, self.height = stored[::-1] if self._turn.swap else stored
+
+    def _scaled(self, edge: int | None) -> tuple[int, int]:
+        """Size to scale a stored frame to, before it is turned."""
+        width, height = (self.height, self.width) if self._turn.swap else (self.width, self.height)
+        scale = 1.0 if edge is None else min(1.0, edge / min(width, height))
+        return max(1, round(width * scale)), max(1, round(height * scale))
+
+    def _pixels(self, frame: VideoFrame, width: int, height: int) -> NDArray[np.uint8]:
+        # Nobody says which colours a video of high definition without a tag has; all players take BT.709.
+        untagged = frame.colorspace == UNSPECIFIED and (frame.width >= 1280 or frame.height > 576)
+        matrix = "ITU709" if untagged else None
+        rgb = frame.reformat(width, height, format="rgb24", interpolation=INTERPOLATION, src_colorspace=matrix)
+        return self._turn(np.asarray(rgb.to_ndarray(), dtype=np.uint8))
+
+
+class _Turn(NamedTuple):
+    """How a stored picture becomes upright: axes swapped first, then flipped. From the display matrix."""
+
+    swap: bool = False
+    flip_x: bool = False
+    flip_y: bool = False
+
+    @classmethod
+    def of(cls, frame: VideoFrame) -> _Turn:
+        side_data: Any = frame.side_data.get("DISPLAYMATRIX")
+        if side_data is None:
+            return cls()
+        # x' = a·x + c·y and y' = b·x + d·y; a turn that is no multiple of 90° goes to the nearest.
+        a, b, _, c, d = np.frombuffer(side_data, dtype=np.int32)[:5].tolist()
+        if abs(a) < abs(b):
+            return cls(True, c < 0, b < 0)
+        return cls(False, a < 0, d < 0)
+
+    @property
+    def degrees(self) -> int:
+        """Degrees counter-clockwise, before a mirroring from left to right if there is one."""
+        if self.swap:
+            return 90 if self.flip_y else 270
+        return 180 if self.flip_y else 0
+
+    def __call__(self, pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        if self.swap:
+            pixels = pixels.transpose(1, 0, 2)
+        pixels = pixels[:: -1 if self.flip_y else 1, :: -1 if self.flip_x else 1]
+        return np.ascontiguousarray(pixels)
+
+
+def _square_pixels(stream: VideoStream) -> tuple[int, int]:
+    """Width and height of the stored picture with its pixels stretched to squares."""
+    aspect = stream.sample_aspect_ratio
+    if not aspect or not 1 / 8 <= aspect <= 8:  # none, or nonsense
+        return stream.width, stream.height
+    return max(1, round(stream.width * aspect)), stream.height
+
+
+def sample(span: Span, sampling: Sampling) -> Frames:
+    """The frames that `sampling` chooses from a span; `Frames.start` and `.end` are the span's, ending with the video.
+
+    Raises:
+        MediaError: the file cannot be read, or the span lies beyond its end.
+    """
+    with Video(span.path) as video:
+        return video.sample(span.start, span.end, sampling)

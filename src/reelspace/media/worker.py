@@ -1,0 +1,152 @@
+"""The process that opens and decodes what nobody has checked: `python -m reelspace.media.worker`, started by `reader`.
+
+It takes jobs on stdin and answers on stdout (`wire`), limits its own memory, tells every moment that it is alive,
+and is gone as soon as its stdin closes: whatever ends the parent ends it too.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict
+from itertools import islice
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from reelspace.errors import ReelspaceError
+from reelspace.media import wire
+from reelspace.media.decode import Video
+from reelspace.media.files import shown
+from reelspace.media.image import load_image
+from reelspace.media.policy import Sampling, parse_policy
+from reelspace.media.probe import describe
+from reelspace.media.shots import shot_cuts
+from reelspace.media.thumbnails import thumbnail
+from reelspace.media.windows import Window, parse_windowing, stills_joined
+
+HEARTBEAT = 0.5  # seconds
+AHEAD = 4  # windows decoded before the reader has taken them
+MOST = 200_000  # windows of one file: a week of 3 s each
+
+
+class _Outbox:
+    """Sends from a thread of its own, so that decoding goes on while the reader is busy; waits when it is far ahead."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._messages: queue.Queue[wire.Message] = queue.Queue(AHEAD)
+        self._last = 0.0
+        threading.Thread(target=self._send_all, daemon=True).start()
+
+    def put(self, head: dict[str, Any], body: bytes | bytearray = b"") -> None:
+        self._messages.put((head, body))
+        self._last = time.monotonic()
+
+    def tick(self) -> None:
+        """Says that work goes on, where there is nothing else to hear."""
+        if self._messages.empty() and time.monotonic() - self._last > HEARTBEAT:
+            self.put({"event": "tick"})
+
+    def _send_all(self) -> None:
+        try:
+            while True:
+                wire.send(self._stream, *self._messages.get())
+        except (OSError, ValueError):  # nobody listens any more
+            os._exit(0)
+
+
+def _jobs(stream: BinaryIO) -> Iterator[dict[str, Any]]:
+    """Jobs as they come. When the stream closes the process ends at once, whatever it is doing."""
+    jobs: queue.Queue[dict[str, Any]] = queue.Queue()
+
+    def listen() -> None:
+        while (message := wire.receive(stream)) is not None:
+            jobs.put(message[0])
+        os._exit(0)
+
+    threading.Thread(target=listen, daemon=True).start()
+    while True:
+        yield jobs.get()
+
+
+def _scan(job: dict[str, Any], out: _Outbox) -> None:
+    sampling = _sampling(job)
+    with Video(job["path"], out.tick, through=True) as video:
+        out.put({"event": "opened", "info": asdict(describe(video))})
+        windows, rest = _windows(job["windows"], video)
+        for frames in video.samples(windows, sampling):
+            picture = thumbnail(frames) if job["thumbnails"] else b""
+            out.put(*wire.frames_message("window", frames, picture))
+        out.put({"event": "closed", "partial": "; ".join(filter(None, (video.partial, rest))) or None})
+
+
+def _windows(asked: str | Sequence[Sequence[float]], video: Video) -> tuple[list[Window], str | None]:
+    """The windows to read, and why there are not more of them."""
+    if not isinstance(asked, str):
+        inside = (Window(start, min(end, video.duration)) for start, end in asked if start < video.duration)
+        return sorted(inside), None
+    windowing = parse_windowing(asked)
+    every = windowing.divide(video.duration, shot_cuts(video) if windowing.needs_cuts else ())
+    windows = list(stills_joined(islice(every, MOST), video.displayed))
+    if next(every, None) is None:
+        return windows, None
+    return windows, f"only its first {MOST:,} windows are read, up to {windows[-1].end:.3f} s"
+
+
+def _sample(job: dict[str, Any], out: _Outbox) -> None:
+    with Video(job["path"], out.tick) as video:
+        out.put(*wire.frames_message("frames", video.sample(job["start"], job["end"], _sampling(job))))
+
+
+def _image(job: dict[str, Any], out: _Outbox) -> None:
+    pixels = load_image(job["path"])
+    out.put({"event": "pixels", "shape": pixels.shape}, pixels.tobytes())
+
+
+def _sampling(job: dict[str, Any]) -> Sampling:
+    return Sampling(parse_policy(job["policy"]), job["edge"])
+
+
+_TASKS: dict[str, Callable[[dict[str, Any], _Outbox], None]] = {"scan": _scan, "sample": _sample, "image": _image}
+
+
+def _limit_memory(limit: int) -> None:
+    import resource
+
+    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+    resource.setrlimit(resource.RLIMIT_AS, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))
+
+
+def main(arguments: Iterable[str]) -> None:
+    """Serves until stdin closes. The one argument is the memory limit in bytes."""
+    # The real stdout belongs to the messages; whatever prints goes to stderr.
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    import av  # before the limit, so that a small one fails in the job and not here
+    import PIL.Image
+
+    av.logging.set_level(None)
+    PIL.Image.preinit()
+    (limit,) = map(int, arguments)
+    _limit_memory(limit)
+    out = _Outbox(answers)
+    for job in _jobs(os.fdopen(os.dup(0), "rb")):
+        name = shown(Path(job["path"]))
+        try:
+            _TASKS[job["do"]](job, out)
+        except ReelspaceError as error:
+            out.put({"event": "failed", "reason": str(error)})
+        except MemoryError:
+            reason = f"{name}: needs more than the {limit >> 20} MiB of memory that reading may use."
+            out.put({"event": "failed", "reason": reason, "unfit": True})
+        except Exception as error:
+            reason = f"{name}: could not be read ({type(error).__name__}: {error})."
+            out.put({"event": "failed", "reason": reason, "unfit": True})
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,53 @@
+import shutil
+
+import pytest
+from hypothesis import settings
+
+import sketch
+from clips import Scene, write_clip
+
+# A busy machine is no failure, and a test says the same every time.
+settings.register_profile("steady", deadline=None, derandomize=True)
+settings.load_profile("steady")
+
+SIZE = {"size": (96, 64), "fps": 10, "barcode": False, "gop": 10}
+
+
+def colour_clip(path, *names, seconds=2.0, **options):
+    """A clip of one shot a colour."""
+    scenes = [Scene(seconds, sketch.COLOURS.get(name, (0, 0, 0))) for name in names]
+    return write_clip(path, scenes=scenes, **(SIZE | options))
+
+
+@pytest.fixture(scope="session")
+def colour_clips(tmp_path_factory):
+    """Clips by name; the name tells the shots."""
+    folder = tmp_path_factory.mktemp("clips")
+    for name in ("red", "green", "blue", "red-green", "blue-yellow-magenta", "grey"):
+        colour_clip(folder / f"{name}.mp4", *name.split("-"), seconds=3.0)
+    return folder
+
+
+@pytest.fixture
+def folder(tmp_path, colour_clips):
+    """A folder of its own with those clips."""
+    target = tmp_path / "videos"
+    shutil.copytree(colour_clips, target)
+    return target
+
+
+@pytest.fixture
+def plugin(tmp_path_factory, monkeypatch):
+    """The models `sketch` and `sketch2` are installed."""
+    path = sketch.install(tmp_path_factory.mktemp("plugin"))
+    monkeypatch.syspath_prepend(str(path))
+    return path
+
+
+@pytest.fixture
+def library(tmp_path, plugin):
+    """A new library that uses `sketch`."""
+    from reelspace import Library
+
+    with Library.open(tmp_path / "library", model="sketch") as opened:
+        yield opened

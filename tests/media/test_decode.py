@@ -1,0 +1,158 @@
+"""Every kind of file gives the right frame for every time: the barcode is the judge, plain decoding the second way."""
+
+import numpy as np
+import pytest
+
+from clips import every_frame, read_barcode, read_barcodes, write_clip
+from reelspace.errors import MediaError
+from reelspace.item import Span
+from reelspace.media.decode import Video, sample
+from reelspace.media.policy import Centres, Fps, Sampling, Uniform
+from reelspace.media.windows import Fixed, Window
+
+
+def _turn(kind):
+    return kind.settings.get("rotation", 0), kind.settings.get("mirror", False)
+
+
+def test_the_table_is_what_plain_decoding_shows(kind, clip):
+    numbers, times = every_frame(clip, *_turn(kind))
+    with Video(clip) as video:
+        assert np.allclose(video.times, times, atol=1e-6)
+        assert read_barcodes(video.frames(range(len(times)))) == numbers
+        assert numbers == list(range(kind.first, kind.first + len(numbers)))
+        assert video.partial is None
+
+
+def test_any_frame_comes_alone_and_in_any_order(kind, clip):
+    with Video(clip) as video:
+        asked = np.random.default_rng(3).permutation(len(video.times))[:7].tolist()
+        alone = [read_barcode(video.frames([index], edge=120)[0]) for index in asked]
+        assert alone == [kind.first + index for index in asked]
+        again = asked + asked[:2]
+        assert read_barcodes(video.frames(again)) == [kind.first + index for index in again]
+
+
+def test_frames_are_the_same_to_the_bit_however_they_are_reached(clip):
+    """Seeking, and leaving out frames that no other needs, changes no pixel."""
+    with Video(clip) as video:
+        all_at_once = video.frames(range(len(video.times)), edge=64)
+        for index in np.linspace(0, len(video.times) - 1, 5).astype(int):
+            assert np.array_equal(video.frames([index], edge=64)[0], all_at_once[index])
+
+
+@pytest.mark.parametrize("policy", [Uniform(8), Uniform(3), Centres(5), Fps(2, max=8)], ids=str)
+def test_a_policy_takes_the_frames_it_names(kind, clip, policy):
+    numbers, times = every_frame(clip, *_turn(kind))
+    with Video(clip) as video:
+        duration = video.duration
+    expected = policy.choose(np.array(times), 0.0, duration)
+    frames = sample(Span(clip), Sampling(policy, edge=100))
+    assert read_barcodes(frames.pixels) == [numbers[index] for index in expected]
+    assert np.allclose(frames.times, np.array(times)[expected], atol=1e-6)
+    assert (frames.start, frames.end) == (0.0, duration)
+
+
+def test_windows_one_after_another_are_the_same_as_each_alone(clip):
+    sampling = Sampling(Uniform(4), edge=64)
+    with Video(clip) as video:
+        windows = Fixed(0.7, 0.4).windows(video.duration)
+        together = list(video.samples(windows, sampling))
+    assert len(together) == len(windows)
+    for window, frames in zip(windows, together, strict=True):
+        alone = sample(Span(clip, *window), sampling)
+        assert (frames.start, frames.end) == window
+        assert np.array_equal(frames.pixels, alone.pixels)
+        assert np.array_equal(frames.times, alone.times)
+
+
+def test_the_displayed_size_is_upright_with_square_pixels(kind, clip):
+    with Video(clip) as video:
+        assert (video.width, video.height) == kind.settings.get("size", (320, 180))
+        assert video.rotation == kind.settings.get("rotation", 0)
+        assert video.frames([0]).shape[1:] == (video.height, video.width, 3)
+        small = video.frames([0], edge=40)[0]
+        assert min(small.shape[:2]) == 40
+        assert np.isclose(small.shape[1] / small.shape[0], video.width / video.height, rtol=0.03)
+
+
+def test_frames_are_never_enlarged(tmp_path):
+    with Video(write_clip(tmp_path / "small.mp4", seconds=0.2, size=(96, 64))) as video:
+        assert video.frames([0], edge=1000).shape == (1, 64, 96, 3)
+
+
+def test_a_time_gives_the_frame_on_show(tmp_path):
+    path = write_clip(tmp_path / "uneven.mp4", times=[0.0, 0.1, 0.2, 3.0, 3.1])
+    with Video(path) as video:
+        shown = {-1.0: 0, 0.0: 0, 0.09: 0, 0.1: 1, 0.1 - 1e-9: 1, 0.2: 2, 2.999: 2, 3.0: 3, 3.1: 4, 99.0: 4}
+        assert {time: video.index_at(time) for time in shown} == shown
+        assert np.isclose(video.duration, 3.2)
+
+
+def test_a_span_begins_with_the_frame_on_show_and_excludes_what_appears_at_its_end(tmp_path):
+    path = write_clip(tmp_path / "even.mp4", seconds=2, fps=10)
+    frames = sample(Span(path, 0.55, 1.0), Sampling(Uniform(5)))
+    assert read_barcodes(frames.pixels) == [5, 6, 7, 8, 9]
+    assert np.allclose(frames.times, [0.5, 0.6, 0.7, 0.8, 0.9])
+    assert (frames.start, frames.end) == (0.55, 1.0)
+
+
+def test_a_span_ends_with_the_video_and_cannot_begin_after_it(tmp_path):
+    path = write_clip(tmp_path / "short.mp4", seconds=1, fps=10)
+    assert sample(Span(path, 0.5, 60.0), Sampling(Uniform(2))).end == 1.0
+    with pytest.raises(MediaError, match=r"lasts 1\.000 s"):
+        sample(Span(path, 1.0), Sampling(Uniform(2)))
+
+
+def test_how_long_the_last_frame_is_shown(tmp_path):
+    held = write_clip(tmp_path / "held.gif", codec="gif", pix_fmt="rgb8", fps=10, seconds=1)
+    with Video(held) as video:
+        assert np.isclose(video.duration, 1.0)
+    with Video(write_clip(tmp_path / "one.mkv", seconds=1 / 30)) as video:
+        assert len(video.times) == 1
+        assert np.isclose(video.duration, 1 / 30, atol=0.001)
+
+
+def test_jumping_far_decodes_little(tmp_path):
+    """One frame in each of ten groups of pictures: seeks, and no decoding from the start."""
+    path = write_clip(tmp_path / "long.mp4", seconds=20, gop=30, size=(160, 90))
+    ticks = 0
+
+    def tick():
+        nonlocal ticks
+        ticks += 1
+
+    with Video(path, tick) as video:
+        ticks = 0
+        wanted = list(range(5, 600, 60))
+        assert read_barcodes(video.frames(wanted)) == wanted
+        assert ticks < 150
+        ticks = 0
+        list(video.samples([Window(0, 2), Window(18, 20)], Sampling(Uniform(2), edge=64)))
+        assert ticks < 200
+
+
+@pytest.mark.parametrize(("size", "matrix"), [((320, 180), "ITU601"), ((1280, 720), "ITU709")])
+@pytest.mark.parametrize("tagged", [False, True])
+def test_colours_are_those_a_player_shows(tmp_path, size, matrix, tagged):
+    """By the tag where there is one; else high definition is BT.709 and the rest BT.601."""
+    import av
+
+    colour = (200, 30, 40)
+    other = "ITU709" if matrix == "ITU601" else "ITU601"
+    used = other if tagged else matrix
+    picture = np.full((size[1], size[0], 3), colour, dtype=np.uint8)
+    path = tmp_path / "colour.mp4"
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("libx264", rate=10, options={"crf": "10", "preset": "ultrafast"})
+        stream.width, stream.height = size
+        if tagged:
+            stream.codec_context.colorspace = {"ITU709": 1, "ITU601": 6}[used]
+        for _ in range(3):
+            frame = av.VideoFrame.from_ndarray(picture, "rgb24").reformat(format="yuv420p", dst_colorspace=used)
+            if not tagged:
+                frame.colorspace = 2
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode())
+    with Video(path) as video:
+        assert np.abs(video.frames([0])[0].astype(int) - colour).max() <= 4
