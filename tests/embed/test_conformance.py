@@ -5,9 +5,9 @@ import hashlib
 import numpy as np
 import pytest
 
-from reelspace.embed.base import Embedder, encode, fingerprint, normalise
+from reelspace.embed.base import Embedder, checked, encode, fingerprint, normalise
 from reelspace.embed.conformance import violations
-from reelspace.errors import EncodeError, MediaError
+from reelspace.errors import EncodeError, MediaError, ModelError
 from reelspace.item import Frames, Item
 from reelspace.media.policy import Sampling, Uniform
 
@@ -110,3 +110,13 @@ def test_a_fingerprint_is_equal_exactly_when_what_is_declared_is():
     assert fingerprint(a=1, b="x") == fingerprint(b="x", a=1)
     assert fingerprint(a=1) != fingerprint(a=2)
     assert len(fingerprint()) == 16
+
+
+def test_whatever_an_embedder_raises_is_named(monkeypatch):
+    def fail(*_):
+        raise RuntimeError("out of memory")
+
+    embedder = Hashing()
+    monkeypatch.setattr(embedder, "_run", fail)
+    with pytest.raises(ModelError, match="hashing failed: RuntimeError: out of memory"):
+        checked(embedder, embedder.encode_candidate, [Item("a dog")])

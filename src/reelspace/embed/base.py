@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from reelspace.errors import EncodeError, ReelspaceError
+from reelspace.errors import EncodeError, ModelError, ReelspaceError
 from reelspace.item import Item
 from reelspace.media.policy import Sampling
 
@@ -95,12 +95,45 @@ def encode(
             failures[position] = str(error)
     positions = list(prepared)
     vectors = run(list(prepared.values())) if prepared else np.empty((0, dim), dtype=np.float32)
+    return _good(vectors, positions, failures)
+
+
+def _good(vectors: Vectors, positions: Sequence[int], failures: Mapping[int, str]) -> Vectors:
+    """The rows, if there are no failures among them nor before them."""
     norms = np.linalg.norm(vectors, axis=1)
     unit = np.isclose(norms, 1, atol=1e-4)  # false for nan too
-    failures |= {positions[i]: f"the model returned a vector of length {norms[i]}" for i in np.flatnonzero(~unit)}
-    if failures:
-        raise EncodeError(failures, [p for p, good in zip(positions, unit, strict=True) if good], vectors[unit])
+    bad = {positions[i]: f"the model returned a vector of length {norms[i]}" for i in np.flatnonzero(~unit).tolist()}
+    if failures or bad:
+        good = [p for p, is_unit in zip(positions, unit, strict=True) if is_unit]
+        raise EncodeError({**failures, **bad}, good, vectors[unit])
     return vectors
+
+
+def checked(embedder: Embedder, encode: Callable[..., Vectors], items: Sequence[Item], *more: str | None) -> Vectors:
+    """What `encode` of an embedder returns, held to the contract: a plugin is believed no more than a file.
+
+    Raises:
+        EncodeError: some items failed, or got a row that is not a unit vector.
+        ModelError: the embedder failed altogether, or what came back are not `[n, dim]` numbers at all.
+    """
+    failures: Mapping[int, str] = {}
+    positions: Sequence[int] = range(len(items))
+    try:
+        rows = encode(items, *more)
+    except EncodeError as error:
+        rows, positions, failures = error.vectors, error.positions, error.failures
+    except ReelspaceError:
+        raise
+    except Exception as error:  # whatever a plugin or its runtime raises: out of memory, say
+        raise ModelError(f"{embedder.name} failed: {type(error).__name__}: {error}") from error
+    vectors = np.asarray(rows, dtype=np.float32) if isinstance(rows, np.ndarray) else None
+    if vectors is None or vectors.shape != (len(positions), embedder.dim):
+        shape = type(rows).__name__ if vectors is None else list(vectors.shape)
+        raise ModelError(
+            f"{embedder.name} returned {shape} for {len(positions)} items where it declares "
+            f"[{len(positions)}, {embedder.dim}]: it breaks the embedder's contract."
+        )
+    return _good(vectors, positions, failures)
 
 
 def normalise(vectors: Vectors) -> Vectors:
