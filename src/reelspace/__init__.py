@@ -1,6 +1,6 @@
 """Reelspace: one embedding space for every way of asking for a video.
 
-`Item` is its one currency, `load` the way to a model.
+`Library` is the engine, `Item` its one currency, `load` the way to a model.
 Names are imported when first used, so that `import reelspace` stays light.
 """
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from reelspace.item import Frames as Frames
     from reelspace.item import Item as Item
     from reelspace.item import Span as Span
+    from reelspace.library import Library as Library
 
 __version__ = "0.1.0"
 
@@ -25,12 +26,13 @@ _HOME = {
     "Frames": "item",
     "Hit": "answers",
     "Item": "item",
+    "Library": "library",
     "ReelspaceError": "errors",
     "Span": "item",
     "load": "embed",
 }
 
-__all__ = ["EncodeError", "Frames", "Hit", "Item", "ReelspaceError", "Span", "__version__", "load"]
+__all__ = ["EncodeError", "Frames", "Hit", "Item", "Library", "ReelspaceError", "Span", "__version__", "load"]
 
 
 def __getattr__(name: str) -> Any:

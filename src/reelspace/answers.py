@@ -2,9 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import os
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidator, WithJsonSchema
+
+
+def shown(path: str) -> str:
+    r"""`path` as it can be printed: the bytes of a name that are no UTF-8 appear as `\xff`."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+def _path(value: Any) -> str:
+    if not isinstance(value, str | os.PathLike):
+        raise ValueError(f"a path is text, not {type(value).__name__}")
+    return os.fspath(value)
+
+
+# In Python a path opens its file whatever its name's bytes (surrogateescape, as everywhere in Python); pydantic's own
+# `str` refuses such names. In JSON, which is UTF-8, it reads as `shown` gives it.
+FilePath = Annotated[
+    str,
+    PlainValidator(_path),
+    PlainSerializer(shown, when_used="json"),
+    WithJsonSchema({"type": "string"}),
+]
 
 
 class _Report(BaseModel):
@@ -16,7 +38,7 @@ class Hit(_Report):
 
     rank: int = Field(ge=1)
     """1 is the best; ranks go on across pages."""
-    path: str
+    path: FilePath
     """Absolute path of the file."""
     start: float = Field(ge=0)
     """Seconds from the first displayed frame."""
@@ -28,7 +50,7 @@ class Hit(_Report):
     """The file's identity: the hash of its bytes."""
     matched: dict[str, float] = Field(default_factory=dict)
     """What matched: each part of the query (`text`, `image`, `video`, …) → its own score, where it has one."""
-    copies: list[str] = Field(default_factory=list)
+    copies: list[FilePath] = Field(default_factory=list)
     """Other indexed files with the same bytes."""
 
     def __str__(self) -> str:
@@ -62,7 +84,7 @@ class SearchReport(_Report):
 class Problem(_Report):
     """A file that is not wholly indexed, and why."""
 
-    path: str
+    path: FilePath
     state: Literal["partial", "failed", "excluded"]
     reason: str
 
@@ -83,8 +105,8 @@ class Space(_Report):
 class StatusReport(_Report):
     """What `reelspace status --json` prints. Counts are of files."""
 
-    library: str
-    roots: list[str]
+    library: FilePath
+    roots: list[FilePath]
     indexed: int
     """Searchable files, the partial ones included."""
     partial: int
@@ -100,3 +122,85 @@ class StatusReport(_Report):
     windows: int
     spaces: list[Space]
     problems: list[Problem]
+
+
+class Progress(_Report):
+    """Where a running `index` stands. Bytes are the measure of the work: they are known before a file is opened."""
+
+    path: FilePath
+    """The file that was just read, or is being read."""
+    files_done: int
+    files_total: int
+    """Files that need work in this run; unchanged ones are not among them."""
+    bytes_done: int
+    bytes_total: int
+    seconds: float
+    """Running time of the video read so far."""
+    elapsed: float
+    """Seconds since the run began to read."""
+
+    @property
+    def remaining(self) -> float | None:
+        """Estimated seconds to the end; `None` until there is something to judge by."""
+        if not self.bytes_done or not self.elapsed:
+            return None
+        return self.elapsed * (self.bytes_total - self.bytes_done) / self.bytes_done
+
+
+class IndexReport(_Report):
+    """What a run of `index` did: what `reelspace index --json` prints. Counts are of files."""
+
+    model: str
+    unchanged: int
+    """Files that needed nothing."""
+    embedded: int
+    """Files whose content was read and embedded."""
+    reused: int
+    """Moved, renamed and copied files: known content under another path."""
+    partial: int
+    """Files among `embedded` that could be read only up to a point."""
+    failed: int
+    excluded: int
+    missing: int
+    """Known files that are not there now: hidden from searches."""
+    pruned: int
+    """Files forgotten because `prune` was asked for."""
+    windows: int
+    """Windows embedded in this run."""
+    seconds: float
+    """Running time of the video embedded in this run."""
+    notes: list[str] = Field(default_factory=list)
+    """What the user should know: a model that changed, a root that is not there."""
+    problems: list[Problem] = Field(default_factory=list)
+    """Files of this run that are partial or failed, and folders that could not be read."""
+
+
+class Finding(_Report):
+    """Something that `verify` found wrong."""
+
+    what: str
+    where: FilePath
+    """The file, cache or model concerned."""
+    remedy: str
+    """What to do about it."""
+
+
+class VerifyReport(_Report):
+    """What `reelspace verify --json` prints."""
+
+    model: str
+    ok: bool
+    """Whether nothing was found."""
+    files: int
+    """Files whose presence was checked."""
+    vectors: int
+    """Vectors checked for length, finiteness and repetition, and against the cache."""
+    sampled: int
+    """Windows read and embedded again."""
+    drift: float | None
+    """Greatest cosine distance between a stored vector and the same window embedded again; `None` if none was."""
+    canary_drift: float | None
+    """The same for the canaries."""
+    recall: float | None
+    """Recall@10 of the approximate index against exact search; `None` where searches are exact."""
+    findings: list[Finding]

@@ -1,0 +1,454 @@
+"""The engine's one face: a folder in, moments out."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Callable, Sequence
+from functools import wraps
+from os import PathLike
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+
+from reelspace import embed
+from reelspace.answers import Hit, IndexReport, Problem, Progress, SearchReport, Space, StatusReport, VerifyReport
+from reelspace.embed.base import Embedder
+from reelspace.errors import ItemError, LibraryError, MediaError
+from reelspace.index.ann import WORTHWHILE, AnnStore, available, need, probes
+from reelspace.index.catalogue import Catalogue, SpaceRow, unusable
+from reelspace.index.exact import MatrixStore, ReadOnlyStore, UnwritableError, follow
+from reelspace.index.indexer import Indexer, Options
+from reelspace.index.lock import writing
+from reelspace.index.query import Question, as_items, ask
+from reelspace.index.searcher import Filters, Searcher
+from reelspace.index.thumbnails import Thumbnails
+from reelspace.index.walk import Root, absolute
+from reelspace.item import Item
+from reelspace.media.policy import Centres, Sampling
+from reelspace.media.windows import Shots, Window, Windowing, parse_windowing
+from reelspace.rank.calibration import calibration_of
+
+if TYPE_CHECKING:
+    from reelspace.media.reader import Reader
+
+_CACHE_TAG = "Signature: 8a477f597d28d172789f06886806bc55\n# Reelspace makes what is in here again when it is gone.\n"
+
+Range = tuple[float | None, float | None]
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+
+def _reporting_damage(
+    method: Callable[Concatenate[Library, Arguments], Result],
+) -> Callable[Concatenate[Library, Arguments], Result]:
+    """Has a catalogue that cannot be read end a method with a `LibraryError`, whichever query came upon it."""
+
+    @wraps(method)
+    def guarded(self: Library, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        try:
+            return method(self, *args, **kwargs)
+        except sqlite3.Error as error:
+            raise unusable(self._catalogue.path, error) from error
+
+    return guarded
+
+
+class Library:
+    """An index of videos on disk. Open one with `Library.open`; it is a context manager."""
+
+    @classmethod
+    def open(
+        cls, location: str | PathLike[str] | None = None, create: bool = True, model: str | None = None
+    ) -> Library:
+        """Opens the library at `location`, else `$REELSPACE_LIBRARY`, else in the user's data directory.
+
+        Args:
+            location: the library's folder.
+            create: make it if it is not there. What exists is opened for reading also where nothing can be written.
+            model: the model to index and search with. Left out, it is the one in use (see `use`), in a new
+                library `lite`.
+
+        Raises:
+            LibraryError: there is none and `create` is false; it is damaged, or of a newer version.
+        """
+        where = Path(location or default_location()).absolute()
+        if create:
+            try:
+                (where / "cache").mkdir(parents=True, exist_ok=True)
+                (where / "cache" / "CACHEDIR.TAG").write_text(_CACHE_TAG, encoding="ascii")
+            except OSError as error:
+                raise LibraryError(f"{where}: the library cannot be made here: {error.strerror}.") from error
+        return cls(where, Catalogue(where / "catalogue.sqlite", create), model)
+
+    def __init__(self, path: Path, catalogue: Catalogue, model: str | None) -> None:
+        """Use `Library.open`."""
+        self.path = path
+        self._catalogue, self._model = catalogue, model
+        self._thumbnails = Thumbnails(path / "cache" / "thumbnails")
+        self._embedders: dict[str, Embedder] = {}
+        self._stores: dict[int, tuple[int, AnnStore]] = {}  # by space: the catalogue's state it follows
+        self._reader_made: Reader | None = None
+        self._lock = threading.Lock()
+
+    @_reporting_damage
+    def index(
+        self,
+        *paths: str | PathLike[str],
+        include: str | Sequence[str] = (),
+        exclude: str | Sequence[str] = (),
+        hidden: bool = False,
+        retry: bool = False,
+        rehash: bool = False,
+        prune: bool = False,
+        model: str | None = None,
+        windowing: Windowing | None = None,
+        approximate: bool | None = None,
+        progress: Callable[[Progress], None] | None = None,
+    ) -> IndexReport:
+        """Brings the library up to date with folders and files (none given: those it knows).
+
+        A bad file never ends the run. Ctrl-C ends it after what is done has been kept, and is raised again.
+
+        Args:
+            include: globs; files to take instead of all those with a video's extension.
+            exclude: globs; files and folders to leave out. They win over `include`.
+            hidden: also take files and folders whose names begin with a dot.
+            retry: try failed and partial files again although they have not changed.
+            rehash: read every file's bytes again instead of trusting its size, time and inode.
+            prune: forget missing files and all vectors that no file needs.
+            model: build this model's space beside the active one (`use` cuts over); default: the active one.
+            windowing: how videos are cut into windows from now on; those cut otherwise are read again.
+            approximate: search through an approximate index from now on (needs the extra `ann`), or exactly. Left
+                out, it stays as it is; until it is said, searches are exact below 300,000 windows.
+            progress: called after every window and file.
+
+        Raises:
+            LibraryError: another process is writing to it; a path that is neither there nor known.
+            ModelError: the model cannot be loaded, or fails its self-test.
+        """
+        if approximate:
+            need()
+        with writing(self.path):
+            writer = Catalogue(self._catalogue.path)
+            try:
+                roots = self._roots(writer, paths, _globs(include), _globs(exclude), hidden)
+                indexer = Indexer(
+                    writer,
+                    self._embedder(model or self._model_in_use()),
+                    self._reader,
+                    self._thumbnails,
+                    self._windowing(writer, windowing),
+                    Options(retry, rehash, prune, named=bool(paths), progress=progress),
+                )
+                report = indexer.run(roots)
+                self._keep_approximate(writer, approximate)
+                return report
+            finally:
+                writer.close()
+
+    @_reporting_damage
+    def search(
+        self,
+        query: str | Item | Sequence[str | Item],
+        *,
+        without: str | Item | Sequence[str | Item] = (),
+        k: int = 10,
+        page: int = 1,
+        per_video: int | None = None,
+        within: str | Sequence[str] = (),
+        duration: Range = (None, None),
+        dated: Range = (None, None),
+        instruction: str | None = None,
+    ) -> SearchReport:
+        """The moments that answer `query`, best first.
+
+        Args:
+            query: words, an item, or several of them.
+            without: what the answers should not be.
+            k: moments a page.
+            page: 1 is the first; pages continue one ranking.
+            per_video: most moments of one video.
+            within: globs of paths to search in; any of them may match.
+            duration: least and greatest running time of the video, in seconds.
+            dated: earliest and latest date of the video (when it was recorded, else the file's time), unix seconds.
+            instruction: for models that take one; `None` is the preset's default.
+
+        Raises:
+            LibraryError: nothing is indexed yet, or the vectors are of another version of the model.
+            ItemError, MediaError, EncodeError: the query cannot be understood, read or embedded.
+        """
+        if k < 1 or page < 1 or (per_video is not None and per_video < 1):
+            raise ItemError("k, page and per_video count from 1.")
+        question = Question(as_items(query), as_items(without), instruction)
+        space = self._space()
+        embedder = self._matching_embedder(space)
+        asked = ask(embedder, self._reader, question)
+        searcher = Searcher(self._catalogue, space, self._store(space).frozen(), asked, calibration_of(embedder))
+        return searcher.search(question, k, page, per_video, Filters(_globs(within), duration, dated))
+
+    @_reporting_damage
+    def status(self) -> StatusReport:
+        """What the library holds, and every file that is not wholly indexed."""
+        totals = self._catalogue.totals()
+        problems = [Problem(path=p, state=s, reason=r) for p, s, r in self._catalogue.problems()]  # type: ignore[arg-type]
+        return StatusReport(
+            library=str(self.path),
+            roots=[root.path for root in self._catalogue.roots()],
+            partial=sum(problem.state == "partial" for problem in problems),
+            spaces=self.models(),
+            problems=problems,
+            **totals,  # type: ignore[arg-type]
+        )
+
+    @_reporting_damage
+    def verify(self, sample: int = 32) -> VerifyReport:
+        """Looks for anything wrong: embeds `sample` windows again, checks vectors, canaries, caches and files."""
+        from reelspace.index.verify import Verifier
+
+        space = self._space()
+        embedder = self._matching_embedder(space)
+        state = self._catalogue.data_version
+        try:
+            store = self._store(space).frozen()
+        except LibraryError:  # it follows no damaged vector; which one that is, is found below
+            store = None
+        return Verifier(self._catalogue, space, store, state, embedder, self._reader).run(sample)
+
+    @_reporting_damage
+    def remove(self, *paths: str | PathLike[str]) -> int:
+        """Forgets files, and all beneath folders; returns how many files. The files themselves are not touched."""
+        gone = [Root(absolute(path)) for path in paths]
+        with writing(self.path):
+            writer = Catalogue(self._catalogue.path)
+            try:
+                with writer.transaction():
+                    files = [path for path in writer.files() if any(root.covers(path) for root in gone)]
+                    for path in files:
+                        writer.forget_file(path)
+                    for root in writer.roots():
+                        if any(above.covers(root.path) for above in gone):
+                            writer.forget_root(root.path)
+                    writer.prune_contents()
+                return len(files)
+            finally:
+                writer.close()
+
+    @_reporting_damage
+    def models(self) -> list[Space]:
+        """The spaces of this library."""
+        reports = []
+        for space in self._catalogue.spaces():
+            videos, windows, complete = self._catalogue.coverage(space.id)
+            reports.append(
+                Space(
+                    model=space.model,
+                    fingerprint=space.fingerprint,
+                    active=space.active,
+                    complete=complete,
+                    videos=videos,
+                    windows=windows,
+                )
+            )
+        return reports
+
+    @_reporting_damage
+    def use(self, model: str) -> None:
+        """Searches with `model` (its name, or the beginning of a fingerprint) from now on.
+
+        Raises:
+            LibraryError: the library has no complete space of it.
+        """
+        space = self._named_space(model)
+        writer = Catalogue(self._catalogue.path)
+        try:
+            with writer.transaction():
+                writer.activate(space.id)
+        finally:
+            writer.close()
+        self._model = None
+
+    @_reporting_damage
+    def thumbnail(self, hit: Hit) -> bytes:
+        """A JPEG of the middle of `hit`.
+
+        Raises:
+            MediaError: the file is gone or cannot be read.
+        """
+        start, end = self._window_of(hit)
+        if jpeg := self._thumbnails.get(hit.video, start, end):
+            return jpeg
+        from reelspace.media.reader import Failed, ScanJob, WindowRead
+
+        job = ScanJob(Path(hit.path), [Window(start, end)], Sampling(Centres(1)), thumbnails=True)
+        for event in self._reader.scan([job]):
+            match event:
+                case WindowRead(thumbnail=bytes() as jpeg):
+                    self._thumbnails.put(hit.video, start, end, jpeg)
+                    return jpeg
+                case Failed():
+                    raise MediaError(f"{hit.path}: no thumbnail: {event.reason}")
+        raise MediaError(f"{hit.path}: no thumbnail: it has no picture at {start:g}–{end:g} s.")
+
+    def _window_of(self, hit: Hit) -> tuple[float, float]:
+        """The window in the middle of a hit."""
+        video = self._catalogue.video(hit.video)
+        middle = (hit.start + hit.end) / 2
+        windows = self._catalogue.windows_of(video) if video is not None else []
+        return min(
+            windows or [(hit.start, hit.end)],
+            key=lambda window: (max(window[0] - middle, middle - window[1]), abs(sum(window) / 2 - middle)),
+        )
+
+    def close(self) -> None:
+        """Ends the decoding processes and closes the files."""
+        if self._reader_made is not None:
+            self._reader_made.close()
+            self._reader_made = None
+        self._catalogue.close()
+
+    def __enter__(self) -> Library:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # Parts, made when first needed
+
+    @property
+    def _reader(self) -> Reader:
+        from reelspace.media.reader import Reader
+
+        with self._lock:
+            if self._reader_made is None:
+                self._reader_made = Reader()
+            return self._reader_made
+
+    def _embedder(self, model: str) -> Embedder:
+        with self._lock:
+            if model not in self._embedders:
+                self._embedders[model] = embed.load(model)
+            return self._embedders[model]
+
+    def _model_in_use(self) -> str:
+        active = next((space.model for space in self._catalogue.spaces() if space.active), None)
+        return self._model or active or embed.DEFAULT_MODEL
+
+    def _space(self) -> SpaceRow:
+        """The space to search."""
+        spaces = self._catalogue.spaces()
+        if not spaces:
+            raise LibraryError(f"{self.path}: nothing is indexed yet; run `reelspace index FOLDER`.")
+        active = next(space for space in spaces if space.active)
+        return active if self._model in (None, active.model) else self._named_space(self._model)
+
+    def _named_space(self, model: str) -> SpaceRow:
+        """The newest complete space of a model, or the one whose fingerprint begins so."""
+        if not model:
+            raise LibraryError(f"{self.path}: name a model, or the beginning of a fingerprint; see `reelspace models`.")
+        named = [s for s in self._catalogue.spaces() if s.model == model or s.fingerprint.startswith(model)]
+        for space in reversed(named):
+            if self._catalogue.coverage(space.id)[2]:
+                return space
+        if not named and model not in embed.names():
+            raise LibraryError(
+                f"{self.path}: nothing here is indexed with {model}, and no model of that name is known."
+            )
+        state = "only a part of the library" if named else "nothing here"
+        raise LibraryError(
+            f"{self.path}: {state} is indexed with {model}; run `reelspace index --model {model}` to complete it."
+        )
+
+    def _matching_embedder(self, space: SpaceRow) -> Embedder:
+        embedder = self._embedder(space.model)
+        if embedder.fingerprint != space.fingerprint:
+            raise LibraryError(
+                f"{self.path}: it was indexed with another version of {space.model} ({space.fingerprint}; installed is "
+                f"{embedder.fingerprint}); run `reelspace index` to make its vectors again."
+            )
+        return embedder
+
+    def _store(self, space: SpaceRow) -> AnnStore:
+        """The store of a space, in step with the catalogue."""
+        with self._lock:
+            now = self._catalogue.data_version
+            followed, store = self._stores.get(space.id, (None, None))
+            if store is None or followed != now:
+                folder, source = self.path / "cache" / f"vectors-{space.fingerprint}", self._catalogue.vectors(space)
+                try:
+                    store = store or AnnStore(MatrixStore(folder, space.dim, self.path / "cache.lock"))
+                    follow(store.exact, source)
+                except UnwritableError:
+                    store = AnnStore(ReadOnlyStore(folder, space.dim))
+                    follow(store.exact, source)
+                self._stores[space.id] = now, store
+            return store
+
+    def _keep_approximate(self, writer: Catalogue, wanted: bool | None) -> None:
+        """Makes or drops the approximate index of the active space, as asked for or as its size calls for."""
+        kept = writer.setting("approximate")
+        if wanted is not None and kept != str(wanted):
+            kept = str(wanted)
+            with writer.transaction():
+                writer.set("approximate", kept)
+        active = next((space for space in writer.spaces() if space.active), None)
+        if active is None:
+            return
+        store = self._store(active)
+        asked = kept == str(True) or (kept is None and len(store) >= WORTHWHILE)
+        if asked and not available():
+            return  # searches are exact until it is
+        if asked:
+            if not store.built or store.stale:
+                store.build(probes(self._embedder(active.model), store.exact))
+        else:
+            store.drop()
+
+    def _windowing(self, writer: Catalogue, wanted: Windowing | None) -> Windowing:
+        """The library's way of cutting videos; one that is asked for becomes it."""
+        kept = writer.setting("windowing")
+        windowing = wanted or (parse_windowing(kept) if kept else Shots())
+        if kept != str(windowing):
+            with writer.transaction():
+                writer.set("windowing", str(windowing))
+        return windowing
+
+    def _roots(
+        self,
+        writer: Catalogue,
+        paths: Sequence[str | PathLike[str]],
+        include: tuple[str, ...],
+        exclude: tuple[str, ...],
+        hidden: bool,
+    ) -> list[Root]:
+        """The roots to look through; those that are new, or wanted otherwise than before, are remembered."""
+        known = writer.roots()
+        if not paths:
+            if not known:
+                raise LibraryError(f"{self.path} knows no folders yet; run `reelspace index FOLDER`.")
+            return known
+        roots = [Root(absolute(path), include, exclude, hidden) for path in paths]
+        there = [*(above.path for above in known), *writer.files()]
+        for root in roots:
+            if not os.path.lexists(root.path) and not any(map(root.covers, there)):
+                raise LibraryError(f"{root.path} is not there, and was never indexed.")
+        with writer.transaction():
+            for root in roots:
+                if os.path.lexists(root.path) and not any(above.includes(root) for above in known):
+                    writer.put_root(root)
+        return roots
+
+
+def _globs(patterns: str | Sequence[str]) -> tuple[str, ...]:
+    """Several, where one alone may be given as a string."""
+    return (patterns,) if isinstance(patterns, str) else tuple(patterns)
+
+
+def default_location() -> Path:
+    """Where a library is that no place was given for: `$REELSPACE_LIBRARY`, else in the user's data directory."""
+    from platformdirs import user_data_path
+
+    return Path(os.environ.get("REELSPACE_LIBRARY") or user_data_path("reelspace"))

@@ -1,0 +1,132 @@
+"""The process is killed at any moment; running again finishes with nothing lost and nothing twice."""
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+import uuid
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import reelspace
+from conftest import colour_clip
+from reelspace import Library
+
+# Everything that writes: indexing, the cache, another model's space, the cut-over and back, pruning.
+JOURNEY = """
+import sys
+from pathlib import Path
+from reelspace import Library
+
+where, folder = sys.argv[1:]
+print("ready", flush=True)
+with Library.open(where, model="sketch") as library:
+    library.index(folder)
+    library.search("red")
+    library.index(model="sketch2")
+    library.use("sketch2")
+    library.search("red")
+    library.use("sketch")
+    library.index(prune=True)
+print("done", flush=True)
+"""
+
+
+@pytest.fixture
+def journey(tmp_path, plugin, colour_clips, monkeypatch):
+    """Starts the journey for a library; a tag in the environment tells its processes, the decoders too."""
+    tag = f"REELSPACE_TEST={uuid.uuid4()}"
+    folder = tmp_path / "videos"
+    folder.mkdir()
+    for number, path in enumerate(sorted(colour_clips.iterdir())):
+        for copy in range(2):  # with copies, and bytes that differ though the pictures do not
+            target = folder / f"{number}-{copy}.mp4"
+            target.write_bytes(path.read_bytes() + b"\0" * copy)
+    (folder / "same.mp4").write_bytes((folder / "0-0.mp4").read_bytes())
+    (folder / "junk.mp4").write_bytes(b"junk")
+    colour_clip(folder / "half.mp4", "red", "black", seconds=3.0)
+    source = str(Path(reelspace.__file__).parent.parent)
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([source, str(plugin), str(Path(__file__).parents[1])])}
+    environment |= dict([tag.split("=")])
+
+    def start(library):
+        command = [sys.executable, "-c", JOURNEY, str(library), str(folder)]
+        return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+
+    yield start
+    deadline = time.monotonic() + 20
+    while left := _processes(tag):
+        assert time.monotonic() < deadline, f"processes are left: {left}"
+        time.sleep(0.1)
+
+
+def _processes(tag):
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdecimal() and tag.encode() in (entry / "environ").read_bytes():
+                found.append(entry.name)
+        except OSError:
+            continue
+    return found
+
+
+def content(library):
+    """All that the catalogue says, without its row numbers."""
+    with sqlite3.connect(library / "catalogue.sqlite") as db:
+        assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        assert db.execute("PRAGMA foreign_key_check").fetchall() == []
+        files = "SELECT path, state, reason, hash, size FROM files LEFT JOIN videos ON videos.id = video ORDER BY path"
+        windows = (
+            'SELECT hash, start, "end", fingerprint, vector FROM windows JOIN videos ON videos.id = video '
+            "LEFT JOIN vectors ON vectors.window = windows.id LEFT JOIN spaces ON spaces.id = space ORDER BY 1, 2, 3, 4"
+        )
+        embedded = (
+            "SELECT hash, fingerprint, reason FROM embedded JOIN videos ON videos.id = video "
+            "JOIN spaces ON spaces.id = space ORDER BY 1, 2"
+        )
+        spaces = "SELECT model, fingerprint, active FROM spaces ORDER BY 2"
+        return [db.execute(question).fetchall() for question in (files, windows, embedded, spaces)]
+
+
+def finish(process):
+    output, _ = process.communicate(timeout=120)
+    assert (process.returncode, output) == (0, "ready\ndone\n")
+
+
+def crash(journey, tmp_path, kills, seed):
+    began = time.monotonic()
+    finish(journey(tmp_path / "clean"))
+    whole = time.monotonic() - began
+    expected = content(tmp_path / "clean")
+    assert len(expected[1]) == 2 * (2 * 9 + 2) - 1  # two spaces; the black window has no vector in either
+    random = np.random.default_rng(seed)
+    for number, delay in enumerate(random.uniform(0, whole, kills)):
+        library = tmp_path / f"killed{number // 3}"  # each library is killed up to three times
+        process = journey(library)
+        assert process.stdout.readline() == "ready\n"
+        try:
+            process.wait(timeout=delay)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+        process.communicate()
+        if number % 3 == 2 or number == kills - 1:
+            finish(journey(library))
+            assert content(library) == expected
+            with Library.open(library) as opened:
+                report = opened.verify(sample=3)
+                assert report.findings == []
+                assert opened.index().embedded == 0
+
+
+def test_killed_at_random_moments(journey, tmp_path):
+    crash(journey, tmp_path, kills=6, seed=1)
+
+
+@pytest.mark.slow
+def test_killed_at_many_random_moments(journey, tmp_path):
+    crash(journey, tmp_path, kills=100, seed=2)
