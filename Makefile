@@ -6,6 +6,7 @@ RUN := $(VENV)/bin/python -m
 .PHONY: demo test test-all lint clean
 
 demo: $(VENV)/.base
+	@$(VENV)/bin/python samples/demo.py
 
 test: $(VENV)/.test lint
 	$(RUN) pytest -n 2 tests

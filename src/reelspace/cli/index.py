@@ -1,0 +1,126 @@
+"""`reelspace index`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from reelspace.cli.progress import reporting
+from reelspace.cli.terminal import JsonOption, LibraryOption, counted, fail, lasting, print_json, say, shown_path
+from reelspace.errors import ExitCode
+
+if TYPE_CHECKING:
+    from reelspace.answers import IndexReport
+    from reelspace.media.windows import Windowing
+
+_SHOWN = 20  # problems printed; `status` has them all
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command("index")(index)
+
+
+def index(
+    paths: Annotated[list[Path] | None, typer.Argument(metavar="PATH", hidden=True)] = None,
+    include: Annotated[list[str] | None, typer.Option(metavar="GLOB", help="Take only files that match.")] = None,
+    exclude: Annotated[list[str] | None, typer.Option(metavar="GLOB", help="Leave out files and folders.")] = None,
+    hidden: Annotated[bool, typer.Option("--hidden", help="Also take names that begin with a dot.")] = False,
+    retry: Annotated[bool, typer.Option("--retry", help="Try failed and partial files again.")] = False,
+    rehash: Annotated[bool, typer.Option("--rehash", help="Read every file again; trust no size or time.")] = False,
+    prune: Annotated[bool, typer.Option("--prune", help="Forget files that are not there any more.")] = False,
+    model: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Build this model's vectors beside the others; `use` cuts over."),
+    ] = None,
+    windows: Annotated[
+        str | None,
+        typer.Option(metavar="FORM", help="How videos are divided: shots(2,10) or fixed(10,5), in seconds."),
+    ] = None,
+    approximate: Annotated[
+        bool | None,
+        typer.Option(
+            "--approximate/--exact",
+            help="Search through an approximate index from now on (needs reelspace[ann]), or through all vectors.",
+        ),
+    ] = None,
+    library: LibraryOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Index videos, or bring the index up to date.
+
+    PATH is a file or a folder, with all below it; without one, the folders known already are looked through again.
+    Unchanged files cost nothing, moved ones keep their vectors, and a bad file is listed and never ends the run.
+
+    \b
+    Examples
+      reelspace index ~/Videos
+      reelspace index ~/Videos --exclude raw --include "*.mp4"
+      reelspace index                      what is new in the folders known
+      reelspace index --retry --prune      also failed files; forget deleted ones
+      reelspace index --windows "fixed(10,5)"
+    """
+    from reelspace.library import Library
+
+    with Library.open(library) as opened:
+        try:
+            with reporting() as progress:
+                report = opened.index(
+                    *(paths or ()),
+                    include=include or (),
+                    exclude=exclude or (),
+                    hidden=hidden,
+                    retry=retry,
+                    rehash=rehash,
+                    prune=prune,
+                    model=model,
+                    windowing=_windowing(windows),
+                    approximate=approximate,
+                    progress=progress,
+                )
+        except KeyboardInterrupt:
+            raise fail(
+                "Interrupted. What was done is kept; run the same command again to go on.", ExitCode.INTERRUPTED
+            ) from None
+    if json:
+        print_json(report)
+    _summary(report)
+    raise typer.Exit(ExitCode.SOME_FAILED if _failed_now(report) else ExitCode.OK)
+
+
+def _failed_now(report: IndexReport) -> int:
+    """Files that failed in this run; those that failed before and were left alone are no news."""
+    return sum(problem.state == "failed" for problem in report.problems)
+
+
+def _windowing(form: str | None) -> Windowing | None:
+    from reelspace.media.windows import parse_windowing
+
+    return None if form is None else parse_windowing(form)
+
+
+def _summary(report: IndexReport) -> None:
+    done = "Nothing new"
+    if report.embedded:
+        windows = counted(report.windows, "window")
+        done = f"Embedded {counted(report.embedded, 'file')}: {lasting(report.seconds)} in {windows}"
+    others = {
+        "unchanged": report.unchanged,
+        "moved or copied": report.reused,
+        "partial": report.partial,
+        "failed": report.failed,
+        "excluded": report.excluded,
+        "missing": report.missing,
+        "forgotten": report.pruned,
+    }
+    say(", ".join([done, *(f"{number:,} {what}" for what, number in others.items() if number)]) + ".")
+    for note in report.notes:
+        say(f"Note: {note}")
+    for problem in report.problems[:_SHOWN]:
+        say(f"{problem.state}: {shown_path(problem.path)}: {problem.reason}", indent="  ")
+    if len(report.problems) > _SHOWN:
+        say(f"… and {len(report.problems) - _SHOWN:,} more: reelspace status")
+    if before := report.failed - _failed_now(report):
+        say(f"{before:,} failed before and stay left alone until they change: reelspace status, or index --retry")

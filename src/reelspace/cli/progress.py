@@ -1,0 +1,70 @@
+"""Progress of `reelspace index`: a bar on a terminal, a line now and then elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from reelspace.cli.terminal import console, lasting, say, shown_path
+
+if TYPE_CHECKING:
+    from reelspace.answers import Progress
+
+_QUIET = 30.0  # seconds between lines where there is no terminal
+
+
+@contextmanager
+def reporting() -> Iterator[Callable[[Progress], None]]:
+    """A function that shows each `Progress` on stderr."""
+    if not sys.stderr.isatty():
+        yield _lines()
+        return
+    from rich import progress as rich
+    from rich.table import Column
+    from rich.text import Text
+
+    class Remaining(rich.ProgressColumn):
+        def render(self, task: rich.Task) -> Text:
+            left = task.fields.get("remaining")
+            return Text("" if left is None else f"{lasting(left)} left", style="cyan")
+
+    columns = (
+        rich.TextColumn("{task.fields[files]}"),
+        rich.BarColumn(bar_width=None),
+        rich.TextColumn("{task.percentage:>3.0f}%"),
+        Remaining(),
+        rich.TextColumn(
+            "{task.fields[name]}", markup=False, table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1)
+        ),
+    )
+    with rich.Progress(*columns, console=console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=None, files="looking for files", name="", remaining=None)
+
+        def show(state: Progress) -> None:
+            bar.update(
+                task,
+                total=max(1, state.bytes_total),
+                completed=state.bytes_done if state.bytes_total else 1,
+                files=f"{state.files_done}/{state.files_total}",
+                name=shown_path(state.path),
+                remaining=state.remaining,
+            )
+
+        yield show
+
+
+def _lines() -> Callable[[Progress], None]:
+    last = time.monotonic()
+
+    def show(state: Progress) -> None:
+        nonlocal last
+        if time.monotonic() - last < _QUIET:
+            return
+        last = time.monotonic()
+        left = "" if state.remaining is None else f", {lasting(state.remaining)} left"
+        say(f"{state.files_done} of {state.files_total} files{left}: {shown_path(state.path)}")
+
+    return show
