@@ -181,7 +181,7 @@ def _text(text: object) -> str | None:
     if not isinstance(text, str):
         raise ItemError(f"Item.text must be a string, not {type(text).__name__}.")
     if not text.strip():
-        raise ItemError("Item.text is blank; leave it out instead.")
+        raise ItemError("The text is blank; leave it out instead.")
     return text
 
 
