@@ -865,6 +865,22 @@ class TestApproximateSearch:
         library.index(approximate=False)
         assert library.verify().recall is None
 
+    def test_its_size_calls_for_it(self, library, folder, monkeypatch):
+        library.index(folder)
+        assert library.verify().recall is None
+        monkeypatch.setattr("reelspace.library.WORTHWHILE", 9)
+        library.index()
+        assert library.verify().recall == 1
+        library.index(approximate=False)
+        assert library.verify().recall is None
+
+    def test_a_space_of_a_model_that_has_changed_is_left_as_it_is(self, library, folder, monkeypatch):
+        library.index(folder)
+        monkeypatch.setattr(sketch.Sketch, "version", 2)
+        with Library.open(library.path) as again:
+            assert again.index(model="sketch2", approximate=True).failed == 0
+        assert not list(library.path.rglob("ivf.faiss"))  # what it would ask with is of another space
+
     def test_without_faiss_it_is_refused_at_once_and_searches_stay_exact(self, library, folder, monkeypatch):
         library.index(folder / "red.mp4", approximate=True)
         monkeypatch.setattr("reelspace.library.available", lambda: False)

@@ -42,6 +42,10 @@ class LibraryError(ReelspaceError):
     """A library that is missing, locked, of another version, or damaged."""
 
 
+class NoLibraryError(LibraryError):
+    """There is no library where one was looked for."""
+
+
 class EncodeError(ReelspaceError):
     """Some items of a call could not be embedded. The others are here: nothing is lost, nothing is invented.
 

@@ -398,14 +398,12 @@ class Library:
         if active is None:
             return
         store = self._store(active)
-        asked = kept == str(True) or (kept is None and len(store) >= WORTHWHILE)
-        if asked and not available():
-            return  # searches are exact until it is
-        if asked:
-            if not store.built or store.stale:
-                store.build(probes(self._embedder(active.model), store.exact))
-        else:
+        if not (kept == str(True) or (kept is None and len(store) >= WORTHWHILE)):
             store.drop()
+        elif available() and (not store.built or store.stale):  # without faiss searches are exact
+            embedder = self._embedder(active.model)
+            if embedder.fingerprint == active.fingerprint:  # else it cannot ask this space anything
+                store.build(probes(embedder, store.exact))
 
     def _windowing(self, writer: Catalogue, wanted: Windowing | None) -> Windowing:
         """The library's way of cutting videos; one that is asked for becomes it."""

@@ -337,3 +337,10 @@ def test_names_of_any_kind_go_through(reelspace):
     assert "\\xff \\x1b[31m.mp4" in table.stdout
     assert "\x1b" not in table.stdout + found.stdout
     assert json.loads(found.stdout)["hits"][0]["path"].endswith("\\xff \x1b[31m.mp4")
+
+
+def test_models_does_not_hide_a_damaged_library(reelspace, tmp_path):
+    (tmp_path / "damaged").mkdir()
+    (tmp_path / "damaged" / "catalogue.sqlite").write_bytes(b"no database " * 500)
+    assert reelspace("models", "--library", tmp_path / "damaged").exit_code == 2
+    assert reelspace("models", "--library", tmp_path / "none").exit_code == 0

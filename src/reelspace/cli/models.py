@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from reelspace.cli.terminal import JsonOption, LibraryOption, print_json, print_table, printable, say, table
-from reelspace.errors import ExitCode, LibraryError
+from reelspace.errors import ExitCode, NoLibraryError
 
 models = typer.Typer(rich_markup_mode=None, invoke_without_command=True)
 
@@ -49,7 +49,7 @@ def _spaces(library: Any) -> list[dict[str, Any]]:
     try:
         with Library.open(library, create=False) as opened:
             return [space.model_dump(mode="json") for space in opened.models()]
-    except LibraryError:
+    except NoLibraryError:
         return []  # models are there without a library
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from reelspace.errors import LibraryError
+from reelspace.errors import LibraryError, NoLibraryError
 from reelspace.index.base import Ids, Vectors
 from reelspace.index.identity import Stamp
 from reelspace.index.walk import Root
@@ -147,7 +147,7 @@ class Catalogue:
         """
         self.path = path
         if not create and not path.is_file():
-            raise LibraryError(f"{path.parent}: there is no library here; `reelspace index FOLDER` makes one.")
+            raise NoLibraryError(f"{path.parent}: there is no library here; `reelspace index FOLDER` makes one.")
         try:
             try:
                 self._use(_connected(path))
