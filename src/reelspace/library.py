@@ -400,7 +400,7 @@ class Library:
         store = self._store(active)
         if not (kept == str(True) or (kept is None and len(store) >= WORTHWHILE)):
             store.drop()
-        elif available() and (not store.built or store.stale):  # without faiss searches are exact
+        elif available() and (not store.built or store.stale):  # without faiss none is made
             embedder = self._embedder(active.model)
             if embedder.fingerprint == active.fingerprint:  # else it cannot ask this space anything
                 store.build(probes(embedder, store.exact))

@@ -41,6 +41,9 @@ class Truth:
         self.read += len(ids)
         return np.array([self.rows[int(id)] for id in ids], np.float32)
 
+    def videos(self, ids):
+        return ids // 10
+
     def followed_by(self, store):
         self.read = 0
         follow(store, self)
@@ -48,6 +51,8 @@ class Truth:
         assert np.array_equal(store.ids, self.ids())
         if len(store):
             assert np.array_equal(store.vectors(store.ids), self.vectors(self.ids()))
+            some = store.ids[store.ids // 10 % 3 == 0]
+            assert np.array_equal(store.of_videos(np.unique(some // 10)), some)
         return read
 
 
@@ -137,7 +142,7 @@ DAMAGE = {
     "of another length": lambda folder: _edit(folder, dim=8),
     "vectors deleted": lambda folder: next(folder.glob("*.f32")).unlink(),
     "vectors cut off": lambda folder: _cut(next(folder.glob("*.f32"))),
-    "ids cut off": lambda folder: _cut(next(folder.glob("*.i64"))),
+    "ids cut off": lambda folder: _cut(next(folder.glob("*.ids"))),
     "vectors zeroed": lambda folder: next(folder.glob("*.f32")).write_bytes(bytes(300 * 16 * 4)),
 }
 
@@ -165,7 +170,7 @@ def test_a_damaged_cache_comes_back(tmp_path, damage, more):
 def test_rows_written_but_never_committed_are_overwritten(tmp_path):
     truth, store = Truth(range(1, 11), unit(10)), MatrixStore(tmp_path, 16)
     truth.followed_by(store)
-    for path in (*tmp_path.glob("*.f32"), *tmp_path.glob("*.i64")):
+    for path in (*tmp_path.glob("*.f32"), *tmp_path.glob("*.ids")):
         with path.open("ab") as file:
             file.write(b"\x7f" * 1000)  # a kill between the data and the head
     truth.add([11], unit(1, seed=3))
@@ -221,7 +226,7 @@ def test_a_folder_deleted_while_it_is_written_never_mixes_up_vectors(tmp_path):
 
     def another():
         others.append(MatrixStore(folder, 8))
-        others[0].add(np.arange(101, 251), vectors[100:250])
+        others[0].add(np.arange(101, 251), vectors[100:250], np.arange(101, 251) // 10)
 
     thread = threading.Thread(target=another)
     with pytest.raises(LibraryError), first.changing():
@@ -229,7 +234,7 @@ def test_a_folder_deleted_while_it_is_written_never_mixes_up_vectors(tmp_path):
         thread.start()
         thread.join(0.5)
         assert not others  # it waits, although the folder is gone
-        first.add(np.arange(251, 271), vectors[250:270])
+        first.add(np.arange(251, 271), vectors[250:270], np.arange(251, 271) // 10)
     thread.join()
     for store in (first, *others):
         held = store.ids

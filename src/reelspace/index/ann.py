@@ -1,34 +1,34 @@
-"""Approximate search: an inverted file (faiss IVF-Flat) beside the exact store, for libraries of very many windows.
+"""Approximate search, for libraries of very many windows: the matrix is put in groups of near rows (an inverted file).
 
-The vectors are grouped around centroids and a query looks into the few nearest groups. Nothing is quantised: packed
-vectors lose too much on close embeddings. The file is a cache: it can be deleted, and rows that are newer than it are
-searched exactly, so adding some does not rebuild it.
+A query looks into the groups whose centroids are nearest. It is still the one matrix that exact search reads: nothing
+is stored twice, and nothing is quantised, as packed vectors lose too much on close embeddings. faiss finds the
+centroids; searching does not need it. Rows that came since the groups were made are looked at by every search, so
+adding some rebuilds nothing.
 """
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Sequence
-from copy import copy
-from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from reelspace.embed.base import Embedder, checked
 from reelspace.errors import LibraryError
 from reelspace.index.base import Found, Ids, Vectors
-from reelspace.index.exact import MatrixStore, ranked
+from reelspace.index.exact import Gathered, Groups, MatrixStore, Rows, best
 from reelspace.item import Item
 
-RECALL = 0.99  # at 10, what a build must reach on its own probe queries
-STALE = 0.2  # the share of rows added or removed since, from which on building anew pays
+RECALL = 0.99  # at 10, what is promised
+STALE = 0.1  # the share of rows added or removed since, from which on building anew pays
 WORTHWHILE = 300_000  # rows from which on it is built unasked; exact search takes some 20 ms there
-_SPARE = 32  # more rows fetched than asked for, as some may have been removed since
-_BLOCK = 1 << 15
-_FEWEST = 100  # rows
+_AIM = 0.995  # recall on the queries of a build, so that others are found as well as promised
+_DEPTH = 1024  # the greatest k that is answered approximately
+_ENOUGH = 4 * _DEPTH  # rows that a search looks at, at least
+_FEW = 1 << 15  # rows; where a filter lets no more pass, looking at all of them is as fast
+_FEWEST = 100  # rows; fewer get no groups
 _TRAINING = 64  # rows a group that training looks at
+_BLOCK = 1 << 15
 
 # What people ask, for measuring recall: texts lie elsewhere in a space than the windows do.
 _EVERYDAY = (
@@ -64,116 +64,107 @@ def need() -> None:
 
 
 class AnnStore:
-    """A `Store` that answers from an inverted file where it can, and from the exact store where it must.
+    """A `Store` that looks into a part of the rows where that is enough, and into all of them where it is not.
 
-    Searches are exact with a filter, for a large share of all rows, and wherever too few rows come back. Scores are
-    always exact.
+    Which rows it looks into depends on the query and the filter, never on k, so that the answer to a smaller k is the
+    beginning of the answer to a greater one, as far as `depth` reaches. Deeper searches are exact, as are those with a
+    filter that lets few rows pass. Scores are always exact.
     """
 
     def __init__(self, exact: MatrixStore) -> None:
-        """Opens the file beside `exact`, if there is one; without one every search is exact."""
+        """Searches what `exact` holds; by its groups, if it has any."""
         self.exact = exact
-        self._path = exact.folder / "ivf.faiss"
-        self._index: Any = None
-        self._covered: Ids = np.empty(0, np.int64)
-        self._compared: object = None
-        self._outside: Ids = np.empty(0, np.int64)
-        self._open()
 
     def __len__(self) -> int:
         return len(self.exact)
 
-    def frozen(self) -> Self:
+    def frozen(self) -> AnnStore:
         """As `MatrixStore.frozen`."""
-        self._newer()  # once for all that are frozen
-        now = copy(self)
-        now.exact = self.exact.frozen()
-        return now
+        return AnnStore(self.exact.frozen())
 
     @property
     def built(self) -> bool:
-        """Whether there is an inverted file."""
-        return self._index is not None
+        """Whether there are groups."""
+        return self.exact.rows.groups is not None
+
+    @property
+    def depth(self) -> int | None:
+        """The greatest k that is answered approximately; `None` where every search is exact."""
+        return _DEPTH if self.built else None
 
     @property
     def stale(self) -> bool:
         """Whether so many rows came or went since the build that it should be built anew."""
-        came = len(self._newer())
-        gone = len(self._covered) - (len(self.exact) - came)
-        return self.built and came + gone > STALE * len(self._covered)
+        rows = self.exact.rows
+        if rows.groups is None:
+            return False
+        came = len(rows.ids) - rows.groups.starts[-1]
+        return bool(abs(len(self) - came - rows.groups.built) + came > STALE * rows.groups.built)
 
     def add(self, ids: Sequence[int] | Ids, vectors: Vectors) -> None:
-        """As `MatrixStore.add`. An id that is used again counts as newer than the file."""
-        self._covered = np.setdiff1d(self._covered, np.asarray(ids, np.int64), assume_unique=True)
+        """As `MatrixStore.add`. New rows are of no group, and looked at by every search."""
         self.exact.add(ids, vectors)
 
     def remove(self, ids: Sequence[int] | Ids) -> None:
         self.exact.remove(ids)
 
     def search(self, queries: Vectors, k: int, among: Ids | None = None) -> list[Found]:
-        if among is not None or not self.built or 4 * k > len(self._covered):
+        rows = self.exact.rows
+        if rows.groups is None or k > _DEPTH:
             return self.exact.search(queries, k, among)
-        _, near = self._index.search(np.ascontiguousarray(queries, np.float32), k + _SPARE)
-        newer = self._newer()
-        answers = []
-        for query, ids in zip(queries, near, strict=True):
-            known = self.exact.known(ids)
-            if len(known) < k:  # too many of them are gone, or the groups looked into are too small
-                answers += self.exact.search(query[None], k)
-                continue
-            candidates = np.union1d(known, newer)
-            scores = self.exact.vectors(candidates).astype(np.float64) @ query.astype(np.float64)
-            answers.append(ranked(candidates, scores.astype(np.float32), k))
-        return answers
-
-    def _newer(self) -> Ids:
-        """The rows the file does not know."""
-        if self._compared is not self.exact.state:
-            self._compared = self.exact.state
-            self._outside = np.setdiff1d(self.exact.ids, self._covered, assume_unique=True)
-        return self._outside
+        chosen = None if among is None else rows.of(among)
+        if chosen is not None and len(chosen) <= _FEW:
+            return self.exact.search(queries, k, among)
+        return [_search(rows, rows.groups, query, k, chosen) for query in np.asarray(queries, np.float32)]
 
     def build(self, queries: Vectors, seed: int = 0) -> float:
-        """Writes the file anew and returns its recall@10 on `queries`.
+        """Makes the groups anew and returns the recall@10 on `queries`.
 
-        It looks into as few groups as reach `RECALL` on these queries, float32 `[q, d]`: the more like those that
-        people ask, the better. At the worst it looks into all groups, which is exact. A handful of rows get no file.
+        A search looks into as many groups as `RECALL` takes on these queries, float32 `[q, d]`: the more like those
+        that people ask, the better. At the worst that is all groups, which is exact. A handful of rows get no groups.
 
         Raises:
-            LibraryError: faiss is not installed, or the file cannot be written.
+            LibraryError: faiss is not installed, or the matrix cannot be written.
         """
         faiss = _faiss()
-        ids = self.exact.ids
+        now = self.exact.frozen()  # others may change the store until the groups are known
+        ids = now.ids
         if len(ids) < _FEWEST:
             self.drop()
             return 1.0
-        groups = max(1, 2 ** round(np.log2(2 * np.sqrt(len(ids) + 1))))
-        index = faiss.index_factory(self.exact.dim, f"IVF{groups},Flat", faiss.METRIC_INNER_PRODUCT)
-        index.cp.seed = seed
-        index.cp.min_points_per_centroid = 1  # spare users a warning about small libraries
-        index.train(self.exact.sample(_TRAINING * groups))
+        count = max(1, 2 ** round(np.log2(2 * np.sqrt(len(ids) + 1))))
+        means = faiss.Kmeans(
+            now.dim, count, niter=10, spherical=True, seed=seed,
+            min_points_per_centroid=1, max_points_per_centroid=_TRAINING,
+        )  # fmt: skip
+        means.train(now.vectors(ids[:: -(-len(ids) // (_TRAINING * count))]))
+        group = np.empty(len(ids), np.int64)
         for start in range(0, len(ids), _BLOCK):
-            part = ids[start : start + _BLOCK]
-            index.add_with_ids(self.exact.vectors(part), part)
-        truth = self.exact.search(queries, 10)
-        while (recall := _recall(index.search(queries, 10)[1], truth)) < RECALL and index.nprobe < groups:
-            index.nprobe *= 2
-        self._write(faiss, index, ids, recall)
-        self._open()
-        return recall
+            part = slice(start, start + _BLOCK)
+            group[part] = means.assign(now.vectors(ids[part]))[1]
+        truth = [group[np.searchsorted(ids, found.ids)] for found in now.search(queries, 10)]
+        starts = np.concatenate([[0], np.cumsum(np.bincount(group, minlength=count))])
+        groups = Groups(means.centroids, starts, len(ids), _probes(means.centroids, queries, truth))
+        self.exact.arrange(ids[np.lexsort((ids, group))], groups)
+        recall = self.recall(queries)
+        return 1.0 if recall is None else recall
 
     def recall(self, queries: Vectors, k: int = 10) -> float | None:
         """Share of the exact k best that a search finds, over `queries`; `None` where nothing is approximate."""
         if not self.built:
             return None
-        found = self.search(queries, k)
-        return _recall([answer.ids for answer in found], self.exact.search(queries, k))
+        found, truth = self.search(queries, k), self.exact.search(queries, k)
+        wanted = sum(len(answer.ids) for answer in truth)
+        hits = sum(len(np.intersect1d(ours.ids, all.ids)) for ours, all in zip(found, truth, strict=True))
+        return hits / wanted if wanted else 1.0
 
     def drop(self) -> None:
-        """Deletes the file: every search is exact again."""
-        for path in (self._path, self._head):
-            path.unlink(missing_ok=True)
-        self._forget()
+        """Forgets the groups: every search is exact again."""
+        self.exact.ungroup()
+
+    def of_videos(self, videos: Ids) -> Ids:
+        """As `MatrixStore.of_videos`."""
+        return self.exact.of_videos(videos)
 
     def vectors(self, ids: Ids) -> Vectors:
         """As `MatrixStore.vectors`."""
@@ -183,48 +174,41 @@ class AnnStore:
         """As `MatrixStore.sample`."""
         return self.exact.sample(most)
 
-    @property
-    def _head(self) -> Path:
-        return self._path.with_suffix(".json")
 
-    def _open(self) -> None:
-        """Maps the file; one that is missing, of another build, or not readable is as good as none."""
-        self._forget()
-        if not self._path.exists() or not available():
-            return
-        faiss = _faiss()
-        try:
-            head = json.loads(self._head.read_text("utf-8"))
-            if head["dim"] != self.exact.dim or head["bytes"] != self._path.stat().st_size:
-                return  # reading a map beyond its file's end would end the process
-            index = faiss.read_index(str(self._path), faiss.IO_FLAG_MMAP | faiss.IO_FLAG_READ_ONLY)
-        except (OSError, ValueError, KeyError, RuntimeError):
-            return
-        ids = self.exact.ids
-        self._index = index
-        self._covered = ids[: np.searchsorted(ids, head["newest"], side="right")]
+def _search(rows: Rows, groups: Groups, query: Vectors, k: int, chosen: Ids | None) -> Found:
+    """The k best of the rows `chosen` (ascending; `None`: all) in the nearest groups and behind the last one.
 
-    def _forget(self) -> None:
-        self._index, self._covered, self._compared = None, np.empty(0, np.int64), None
-
-    def _write(self, faiss: Any, index: Any, ids: Ids, recall: float) -> None:
-        try:
-            self._head.unlink(missing_ok=True)  # without a head the file does not count
-            aside = self._path.with_suffix(".new")
-            faiss.write_index(index, str(aside))
-            with open(aside, "rb") as file:
-                os.fsync(file.fileno())
-            head = {"dim": self.exact.dim, "bytes": aside.stat().st_size, "newest": int(ids[-1]), "recall": recall}
-            aside.replace(self._path)
-            self._head.write_text(json.dumps(head) + "\n", encoding="utf-8")
-        except (OSError, RuntimeError) as error:
-            raise LibraryError(f"{self._path}: the approximate index cannot be written: {error}.") from error
+    With a filter it looks into so many groups that as many rows pass as without one.
+    """
+    starts = groups.starts
+    passing = np.diff(starts)
+    near = np.argsort(-(groups.centroids @ query), kind="stable")
+    enough = max(_ENOUGH, int(passing[near[: groups.probes]].sum()))
+    if chosen is not None:
+        passing = np.diff(np.searchsorted(chosen, starts))
+    count = max(groups.probes, int(np.searchsorted(np.cumsum(passing[near]), enough)) + 1)
+    spans = [(int(starts[group]), int(starts[group + 1])) for group in near[:count]]
+    spans.append((int(starts[-1]), len(rows.ids)))
+    scores = np.concatenate([rows.vectors[first:end] @ query for first, end in spans])
+    places = np.concatenate([np.arange(first, end) for first, end in spans])
+    if chosen is None:
+        kept = rows.ids[places] >= 0
+    else:
+        wanted = np.zeros(len(rows.ids), bool)
+        wanted[chosen] = True
+        kept = wanted[places]
+    places = places[kept]
+    return best(scores[kept], query, min(k, len(places)), Gathered(rows.vectors, places), rows.ids[places])
 
 
-def _recall(found: Any, truth: Sequence[Found]) -> float:
-    wanted = sum(len(answer.ids) for answer in truth)
-    hits = sum(len(np.intersect1d(ids, answer.ids)) for ids, answer in zip(found, truth, strict=True))
-    return hits / wanted if wanted else 1.0
+def _probes(centroids: Vectors, queries: Vectors, truth: Sequence[Ids]) -> int:
+    """How many of the nearest groups hold `_AIM` of the best rows, given in which group each of these is."""
+    needed = [
+        np.argsort(np.argsort(-(centroids @ query), kind="stable"))[groups]
+        for query, groups in zip(queries, truth, strict=True)
+    ]
+    ranks = np.sort(np.concatenate([*needed, [0]]))
+    return int(ranks[int(np.ceil(_AIM * (len(ranks) - 1)))]) + 1
 
 
 def _faiss() -> Any:

@@ -523,18 +523,24 @@ class SpaceVectors:
             found[row] = np.frombuffer(blob[0], "<f4")
         return found
 
-    def among(self, videos: Iterable[int]) -> Ids:
-        """The ids of the vectors of these contents, ascending int64."""
-        rows = (
-            id
-            for chunk in _chunks(list(videos))
-            for (id,) in self._db.execute(
-                "SELECT vectors.id FROM windows JOIN vectors ON vectors.window = windows.id "
-                f"WHERE vectors.space = ? AND windows.video IN ({', '.join('?' * len(chunk))})",
-                (self._space.id, *chunk),
+    def videos(self, ids: Ids) -> Ids:
+        """The contents that the vectors of these ids are of, int64 `[n]`, in this order.
+
+        Raises:
+            LibraryError: one is not there.
+        """
+        rows = dict(
+            row
+            for chunk in _chunks(ids.tolist())
+            for row in self._db.execute(
+                "SELECT vectors.id, windows.video FROM vectors JOIN windows ON windows.id = vectors.window "
+                f"WHERE vectors.id IN ({', '.join('?' * len(chunk))})",
+                chunk,
             )
         )
-        return np.sort(np.fromiter(rows, dtype=np.int64))
+        if lost := set(ids.tolist()) - set(rows):
+            raise LibraryError(f"{self._path}: vector {min(lost)} is damaged; `reelspace verify` says more.")
+        return np.array([rows[id] for id in ids.tolist()], dtype=np.int64)
 
 
 def _connected(name: Path | str) -> sqlite3.Connection:

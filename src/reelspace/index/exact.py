@@ -1,7 +1,8 @@
 """Exact search over a mapped matrix: a cache beside the catalogue that can be deleted and comes back.
 
-The folder holds `head.json`, which names the two files that count and how many rows of them do, so renaming it into
-place is what makes a change happen. Rows are appended; removed ones get the id −1 until a rewrite drops them.
+The folder holds `head.json`, which names the files that count and how many rows of them do, so renaming it into
+place is what makes a change happen. Rows are appended; removed ones get the id −1 until a rewrite drops them. The
+rows may be kept in groups of near ones, in which `index/ann.py` searches.
 Processes that read keep what they have mapped: nothing they look at is changed but for such ids. As the folder may go
 at any time, also while it is written, the lock lies outside, and no two rewrites ever use the same names.
 """
@@ -13,10 +14,11 @@ import os
 import secrets
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from copy import copy
 from pathlib import Path
 from typing import NamedTuple, Protocol, Self
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,30 +27,75 @@ from reelspace.errors import LibraryError
 from reelspace.index.base import Found, Ids, Vectors
 from reelspace.index.lock import exclusive
 
-_VERSION = 1
+_VERSION = 2
 _HEAD = ("version", "dim", "generation", "rows", "removed")  # `removed` tells a reader that ids have become −1
 _ROUNDING = 1e-6  # float32 products of equal rows differ by less, depending on where the rows lie
 _SCORES = 1 << 24  # most scores held at once: 64 MiB
 _ROWS = 1 << 13  # rows copied at once
+_KINDS = ("f32", "ids", "videos")  # the files of a generation; `groups.npz` where it has groups
 
 
-class _Rows(NamedTuple):
+class Groups(NamedTuple):
+    """Rows that lie together in the matrix because they are near each other: those of group g are
+    `starts[g]` to `starts[g + 1]`. Rows that came later lie behind the last group.
+    """
+
+    centroids: Vectors  # [g, d]
+    starts: NDArray[np.int64]  # [g + 1]
+    built: int  # how many rows there were
+    probes: int  # groups that a search looks into at least
+
+    def only(self, rows: NDArray[np.intp]) -> Groups:
+        """The groups when only these rows, ascending, are left."""
+        return self._replace(starts=np.searchsorted(rows, self.starts))
+
+    def write(self, path: Path) -> None:
+        """Makes the file, durably."""
+        with open(path, "wb") as file:
+            np.savez(file, **self._asdict())
+            os.fsync(file.fileno())
+
+    @classmethod
+    def read(cls, path: Path, rows: int, dim: int) -> Groups | None:
+        """What a file holds; `None` if there is none, or it fits no matrix of that size."""
+        try:
+            with open(path, "rb") as file, np.load(file, allow_pickle=False) as kept:
+                groups = cls(kept["centroids"], kept["starts"], int(kept["built"]), int(kept["probes"]))
+        except (OSError, ValueError, KeyError, EOFError, BadZipFile):
+            return None
+        fits = groups.centroids.shape == (len(groups.starts) - 1, dim) and groups.starts[0] == 0
+        return groups if fits and (np.diff(groups.starts) >= 0).all() and groups.starts[-1] <= rows else None
+
+
+class Rows(NamedTuple):
     """What is mapped; replaced as a whole, so that a search sees one state."""
 
     vectors: Vectors  # [n, d]
     ids: Ids  # [n]; −1: removed
+    videos: Ids  # [n]
     order: NDArray[np.intp]  # sorts ids
     dead: NDArray[np.intp]  # rows with the id −1
+    groups: Groups | None
 
     def of(self, ids: Ids) -> NDArray[np.intp]:
         """The rows of these ids, ascending; unknown ids are ignored."""
+        wanted = ids[ids >= 0]
+        if 16 * len(wanted) > len(self.ids):  # looking at every row is faster than looking each up
+            return np.flatnonzero(np.isin(self.ids, wanted))
+        rows = self.places(np.unique(wanted))
+        return np.sort(rows[rows >= 0])
+
+    def places(self, ids: Ids) -> NDArray[np.intp]:
+        """The row of each id; −1 for unknown ones."""
         if not len(self.ids):
-            return np.empty(0, np.intp)
-        wanted = np.unique(ids)
-        wanted = wanted[wanted >= 0]
-        places = np.minimum(np.searchsorted(self.ids, wanted, sorter=self.order), len(self.ids) - 1)
-        rows = self.order[places]
-        return np.sort(rows[self.ids[rows] == wanted])
+            return np.full(len(ids), -1, np.intp)
+        rows = self.order[np.minimum(np.searchsorted(self.ids, ids, sorter=self.order), len(self.ids) - 1)]
+        return np.where((self.ids[rows] == ids) & (ids >= 0), rows, -1)
+
+    def column(self, kind: str) -> NDArray[np.generic]:
+        """What the file of this kind holds."""
+        columns: dict[str, NDArray[np.generic]] = {"f32": self.vectors, "ids": self.ids, "videos": self.videos}
+        return columns[kind]
 
 
 class UnwritableError(LibraryError):
@@ -75,6 +122,7 @@ class MatrixStore:
         self._files: tuple[tuple[int, int], ...] = ()  # which ones are mapped: device and inode
         self._thread_lock = threading.RLock()
         self._held = 0
+        self._hold(np.empty((0, dim), np.float32), np.empty(0, np.int64), np.empty(0, np.int64))
         with self.changing():
             pass
 
@@ -91,9 +139,14 @@ class MatrixStore:
         return copy(self)  # `_rows` is replaced as a whole, and what it maps is never written to
 
     @property
-    def state(self) -> object:
-        """Equal as long as the same rows are in it."""
-        return self._rows.ids
+    def rows(self) -> Rows:
+        """What it holds now, for a search that looks into some of it."""
+        return self._rows
+
+    def of_videos(self, videos: Ids) -> Ids:
+        """The ids of the vectors of these contents, ascending."""
+        ids = self._rows.ids[np.isin(self._rows.videos, videos)]
+        return np.sort(ids[ids >= 0])
 
     def known(self, ids: Ids) -> Ids:
         """Those of these ids that it holds, ascending."""
@@ -103,7 +156,12 @@ class MatrixStore:
     def vectors(self, ids: Ids) -> Vectors:
         """The vectors of these ids, in this order; they must be known."""
         rows = self._rows
-        return np.asarray(rows.vectors[rows.order[np.searchsorted(rows.ids, ids, sorter=rows.order)]])
+        return np.asarray(rows.vectors[rows.places(ids)])
+
+    def videos(self, ids: Ids) -> Ids:
+        """The contents that the vectors of these ids are of, in this order; they must be known."""
+        rows = self._rows
+        return np.asarray(rows.videos[rows.places(ids)])
 
     def sample(self, most: int) -> Vectors:
         """Up to `most` vectors, evenly spread over the rows."""
@@ -116,14 +174,14 @@ class MatrixStore:
         if among is None:
             return self._search(queries, k, rows.vectors, rows.ids, rows.dead)
         chosen = rows.of(among)
-        if 4 * len(chosen) > len(rows.ids):  # reading everything in order is faster than gathering
+        if 6 * len(chosen) > len(rows.ids):  # reading everything in order is faster than gathering
             others = np.ones(len(rows.ids), bool)
             others[chosen] = False
             return self._search(queries, k, rows.vectors, rows.ids, np.flatnonzero(others))
-        return self._search(queries, k, _Gathered(rows.vectors, chosen), rows.ids[chosen], np.empty(0, np.intp))
+        return self._search(queries, k, Gathered(rows.vectors, chosen), rows.ids[chosen], np.empty(0, np.intp))
 
     def _search(
-        self, queries: Vectors, k: int, vectors: Vectors | _Gathered, ids: Ids, left_out: NDArray[np.intp]
+        self, queries: Vectors, k: int, vectors: Vectors | Gathered, ids: Ids, left_out: NDArray[np.intp]
     ) -> list[Found]:
         if len(ids) == len(left_out):
             return [Found(np.empty(0, np.int64), np.empty(0, np.float32)) for _ in queries]
@@ -134,11 +192,13 @@ class MatrixStore:
             scores = block @ vectors.T if isinstance(vectors, np.ndarray) else vectors.scores(block)
             scores[:, left_out] = -np.inf
             k_here = min(k, len(ids) - len(left_out))
-            found += [_best(row, query, k_here, vectors, ids) for row, query in zip(scores, block, strict=True)]
+            found += [best(row, query, k_here, vectors, ids) for row, query in zip(scores, block, strict=True)]
         return found
 
-    def add(self, ids: Sequence[int] | Ids, vectors: Vectors) -> None:
+    def add(self, ids: Sequence[int] | Ids, vectors: Vectors, videos: Ids | None = None) -> None:
+        """As the contract says; `videos` `[n]` are the contents that the vectors are of, for `of_videos`."""
         new = np.asarray(ids, dtype=np.int64)
+        of = np.zeros_like(new) if videos is None else videos
         if vectors.shape != (len(new), self.dim):
             raise ValueError(f"{len(new)} ids need vectors {(len(new), self.dim)}, not {vectors.shape}")
         if not len(new):
@@ -147,7 +207,8 @@ class MatrixStore:
             self.remove(new)
             rows = self._head["rows"]
             _write_at(self._file("f32"), rows * 4 * self.dim, np.ascontiguousarray(vectors, dtype="<f4"))
-            _write_at(self._file("i64"), rows * 8, new.astype("<i8"))
+            _write_at(self._file("ids"), rows * 8, new.astype("<i8"))
+            _write_at(self._file("videos"), rows * 8, of.astype("<i8"))
             self._commit(self._head | {"rows": rows + len(new)})
 
     def remove(self, ids: Sequence[int] | Ids) -> None:
@@ -155,17 +216,34 @@ class MatrixStore:
             rows = self._rows.of(np.asarray(ids, dtype=np.int64))
             if not len(rows):
                 return
-            writable = np.memmap(self._file("i64"), "<i8", "r+", shape=(self._head["rows"],))
+            writable = np.memmap(self._file("ids"), "<i8", "r+", shape=(self._head["rows"],))
             writable[rows] = -1
             writable.flush()
             self._commit(self._head | {"removed": self._head["removed"] + len(rows)})
             if len(self._rows.dead) > 1000 and 4 * len(self._rows.dead) > len(self._rows.ids):
-                self._rewrite(np.flatnonzero(self._rows.ids >= 0))
+                kept = np.flatnonzero(self._rows.ids >= 0)
+                self._rewrite(kept, self._rows.groups and self._rows.groups.only(kept))
 
     def clear(self) -> None:
         """Forgets every row."""
         with self.changing():
             self._rewrite(np.empty(0, np.intp))
+
+    def arrange(self, ids: Ids, groups: Groups) -> None:
+        """Puts the rows in this order, and in groups. Rows that are not named follow; ids that are gone are skipped."""
+        with self.changing():
+            rows = self._rows
+            named = rows.places(ids)
+            there = named >= 0
+            kept = np.concatenate([named[there], np.setdiff1d(rows.order[len(rows.dead) :], named)])
+            self._rewrite(kept, groups.only(np.flatnonzero(there)))
+
+    def ungroup(self) -> None:
+        """Forgets the groups; the rows stay where they are."""
+        with self.changing():
+            if self._rows.groups is not None:
+                self._file("groups.npz").unlink(missing_ok=True)
+                self._map()
 
     @contextmanager
     def changing(self) -> Iterator[None]:
@@ -190,7 +268,9 @@ class MatrixStore:
         return self.folder / f"{self._head['generation']}.{kind}"
 
     def _on_disk(self) -> tuple[tuple[int, int], ...]:
-        stats = [self._file(kind).stat() for kind in ("f32", "i64")]
+        stats = [self._file(kind).stat() for kind in _KINDS]
+        with suppress(FileNotFoundError):
+            stats.append(self._file("groups.npz").stat())
         return tuple((stat.st_dev, stat.st_ino) for stat in stats)
 
     def _load(self) -> None:
@@ -213,34 +293,39 @@ class MatrixStore:
     def _map(self) -> None:
         rows = self._head["rows"]
         self._files = self._on_disk()
+        if any(self._file(kind).stat().st_size < size * rows for kind, size in zip(_KINDS, self._sizes, strict=True)):
+            raise ValueError("shorter than its head says")
         if rows:
             vectors: Vectors = np.memmap(self._file("f32"), "<f4", "r", shape=(rows, self.dim))
-            ids: Ids = np.fromfile(self._file("i64"), "<i8", rows)
-            if len(ids) != rows:
-                raise ValueError("shorter than its head says")
+            videos: Ids = np.memmap(self._file("videos"), "<i8", "r", shape=(rows,))
+            ids: Ids = np.fromfile(self._file("ids"), "<i8", rows)
         else:
-            vectors, ids = np.empty((0, self.dim), np.float32), np.empty(0, np.int64)
-        self._hold(np.asarray(vectors), ids)  # a plain array over the map: a subclass would slow every slice
+            vectors, ids, videos = np.empty((0, self.dim), np.float32), np.empty(0, np.int64), np.empty(0, np.int64)
+        groups = Groups.read(self._file("groups.npz"), rows, self.dim)
+        # Plain arrays over the maps: a subclass would slow every slice.
+        self._hold(np.asarray(vectors), ids, np.asarray(videos), groups)
 
-    def _hold(self, vectors: Vectors, ids: Ids) -> None:
-        self._rows = _Rows(vectors, ids, np.argsort(ids, kind="stable"), np.flatnonzero(ids < 0))
+    @property
+    def _sizes(self) -> tuple[int, ...]:
+        """Bytes a row, for each of `_KINDS`."""
+        return 4 * self.dim, 8, 8
 
-    def _rewrite(self, rows: NDArray[np.intp]) -> None:
-        """Writes only these rows, into files of a generation of their own."""
-        old = getattr(self, "_rows", None)
+    def _hold(self, vectors: Vectors, ids: Ids, videos: Ids, groups: Groups | None = None) -> None:
+        self._rows = Rows(vectors, ids, videos, np.argsort(ids), np.flatnonzero(ids < 0), groups)
+
+    def _rewrite(self, rows: NDArray[np.intp], groups: Groups | None = None) -> None:
+        """Writes only these rows, in this order, into files of a generation of their own."""
         generation = secrets.randbits(53)
-        head = self._head | {"generation": generation, "rows": len(rows)}
-        with open(self.folder / f"{generation}.f32", "wb") as file:
-            for block in (rows[start : start + _ROWS] for start in range(0, len(rows), _ROWS)):
-                assert old is not None
-                old.vectors[block].tofile(file)
-            os.fsync(file.fileno())
-        with open(self.folder / f"{generation}.i64", "wb") as file:
-            (old.ids[rows] if old is not None else np.empty(0, "<i8")).tofile(file)
-            os.fsync(file.fileno())
-        self._commit(head)
-        for path in self.folder.glob("*.[fi][36][24]"):
-            if path.stem != str(generation):
+        for kind in _KINDS:
+            with open(self.folder / f"{generation}.{kind}", "wb") as file:
+                for block in (rows[start : start + _ROWS] for start in range(0, len(rows), _ROWS)):
+                    self._rows.column(kind)[block].tofile(file)
+                os.fsync(file.fileno())
+        if groups is not None:
+            groups.write(self.folder / f"{generation}.groups.npz")
+        self._commit(self._head | {"generation": generation, "rows": len(rows)})
+        for path in self.folder.iterdir():
+            if path.is_file() and not path.name.startswith((f"{generation}.", "head.json")):
                 path.unlink()
 
     def _commit(self, head: dict[str, int]) -> None:
@@ -269,29 +354,35 @@ class ReadOnlyStore(MatrixStore):
             finally:
                 self._held -= 1
 
-    def add(self, ids: Sequence[int] | Ids, vectors: Vectors) -> None:
+    def add(self, ids: Sequence[int] | Ids, vectors: Vectors, videos: Ids | None = None) -> None:
         new = np.asarray(ids, dtype=np.int64)
+        of = np.zeros_like(new) if videos is None else videos
         with self.changing():
-            kept = np.flatnonzero(~np.isin(self._rows.ids, new) & (self._rows.ids >= 0))
-            together = np.concatenate([self._rows.vectors[kept], vectors.astype(np.float32)])
-            self._hold(together, np.concatenate([self._rows.ids[kept], new]))
+            rows = self._rows
+            kept = np.flatnonzero(~np.isin(rows.ids, new) & (rows.ids >= 0))
+            self._hold(
+                np.concatenate([rows.vectors[kept], vectors.astype(np.float32)]),
+                np.concatenate([rows.ids[kept], new]),
+                np.concatenate([rows.videos[kept], of]),
+                rows.groups and rows.groups.only(kept),
+            )
 
     def remove(self, ids: Sequence[int] | Ids) -> None:
         with self.changing():
-            left = self._rows.ids.copy()
-            left[self._rows.of(np.asarray(ids, dtype=np.int64))] = -1
-            self._hold(self._rows.vectors, left)
+            rows = self._rows
+            left = rows.ids.copy()
+            left[rows.of(np.asarray(ids, dtype=np.int64))] = -1
+            self._hold(rows.vectors, left, rows.videos, rows.groups)
 
     def clear(self) -> None:
         with self.changing():
-            self._hold(np.empty((0, self.dim), np.float32), np.empty(0, np.int64))
+            self._hold(np.empty((0, self.dim), np.float32), np.empty(0, np.int64), np.empty(0, np.int64))
 
     def _start_anew(self) -> None:
-        if not hasattr(self, "_rows"):  # else what it holds is as good as before
-            self.clear()
+        """What it holds is as good as before."""
 
 
-class _Gathered:
+class Gathered:
     """A few rows of a matrix, copied block by block while they are scored."""
 
     def __init__(self, vectors: Vectors, rows: NDArray[np.intp]) -> None:
@@ -308,7 +399,7 @@ class _Gathered:
         return np.asarray(self._vectors[self._rows[places]])
 
 
-def _best(scores: Vectors, query: Vectors, k: int, vectors: Vectors | _Gathered, ids: Ids) -> Found:
+def best(scores: Vectors, query: Vectors, k: int, vectors: Vectors | Gathered, ids: Ids) -> Found:
     """The k best, equal rows getting equal scores: near ones are scored again in float64 and rounded."""
     cut = np.partition(scores, len(scores) - k)[len(scores) - k] if k < len(scores) else -np.inf
     near = np.flatnonzero((scores >= cut - _ROUNDING) & (scores > -np.inf))
@@ -316,13 +407,8 @@ def _best(scores: Vectors, query: Vectors, k: int, vectors: Vectors | _Gathered,
     for start in range(0, len(near), _ROWS):
         part = slice(start, start + _ROWS)
         exact[part] = vectors[near[part]].astype(np.float64) @ query.astype(np.float64)
-    return ranked(ids[near], exact, k)
-
-
-def ranked(ids: Ids, scores: Vectors, k: int) -> Found:
-    """The k best of these: score descending, then id ascending."""
-    order = np.lexsort((ids, -scores))[:k]
-    return Found(ids[order], scores[order])
+    order = np.lexsort((ids[near], -exact))[:k]
+    return Found(ids[near[order]], exact[order])
 
 
 def _write_at(path: Path, offset: int, values: NDArray[np.generic]) -> None:
@@ -336,7 +422,7 @@ def _write_at(path: Path, offset: int, values: NDArray[np.generic]) -> None:
 
 
 class Source(Protocol):
-    """Where a store's rows come from: a set of ids, none of which is ever used twice, each with its vector."""
+    """Where a store's rows come from: a set of ids, none of which is ever used twice, with vectors and videos."""
 
     def state(self, until: int | None = None) -> tuple[int, int]:
         """How many ids there are, and the newest (0 if none); of those up to `until`, if given."""
@@ -346,6 +432,9 @@ class Source(Protocol):
 
     def vectors(self, ids: Ids) -> Vectors:
         """Their vectors float32 `[n, d]`, in this order; the ids must be there."""
+
+    def videos(self, ids: Ids) -> Ids:
+        """The contents they are of, int64 `[n]`, in this order; the ids must be there."""
 
 
 def follow(store: MatrixStore, source: Source) -> None:
@@ -363,7 +452,7 @@ def follow(store: MatrixStore, source: Source) -> None:
             new = np.setdiff1d(wanted, store.ids, assume_unique=True)
         for start in range(0, len(new), 4 * _ROWS):
             part = new[start : start + 4 * _ROWS]
-            store.add(part, source.vectors(part))
+            store.add(part, source.vectors(part), source.videos(part))
 
 
 def _newest(store: MatrixStore) -> int:
@@ -375,4 +464,5 @@ def _agrees(store: MatrixStore, common: Ids, source: Source, probes: int = 8) ->
     if not len(common):
         return True
     some = common[np.unique(np.linspace(0, len(common) - 1, probes).round().astype(int))]
-    return np.array_equal(store.vectors(some), source.vectors(some))
+    vectors, videos = store.vectors(some), store.videos(some)
+    return np.array_equal(vectors, source.vectors(some)) and np.array_equal(videos, source.videos(some))

@@ -92,7 +92,7 @@ class Searcher:
     def _answers(self, wanted: int, per_video: int | None, filters: Filters) -> list[_Answer]:
         """The best `wanted` moments. More and more windows are fetched until these cannot change any more."""
         allowed = None if filters.none else self._allowed(filters)
-        among = None if allowed is None else self._catalogue.vectors(self._space).among(allowed)
+        among = None if allowed is None else self._store.of_videos(np.fromiter(allowed, np.int64))
         reach = max(256, 8 * wanted)
         while True:
             found = self._store.search(self._asked.vector[None], reach, among)[0]
