@@ -22,7 +22,7 @@ from reelspace.index.exact import MatrixStore, ReadOnlyStore, UnwritableError, f
 from reelspace.index.indexer import Indexer, Options
 from reelspace.index.lock import writing
 from reelspace.index.query import Question, as_items, ask
-from reelspace.index.searcher import Filters, Searcher
+from reelspace.index.searcher import Filters, Searcher, Selections
 from reelspace.index.thumbnails import Thumbnails
 from reelspace.index.walk import Root, absolute
 from reelspace.item import Item
@@ -86,6 +86,7 @@ class Library:
         """Use `Library.open`."""
         self.path = path
         self._catalogue, self._model = catalogue, model
+        self._selections = Selections(catalogue)
         self._thumbnails = Thumbnails(path / "cache" / "thumbnails")
         self._embedders: dict[str, Embedder] = {}
         self._stores: dict[int, tuple[int, AnnStore]] = {}  # by space: the catalogue's state it follows
@@ -185,7 +186,8 @@ class Library:
         space = self._space()
         embedder = self._matching_embedder(space)
         asked = ask(embedder, self._reader, question)
-        searcher = Searcher(self._catalogue, space, self._store(space).frozen(), asked, calibration_of(embedder))
+        store = self._store(space).frozen()
+        searcher = Searcher(self._catalogue, self._selections, space, store, asked, calibration_of(embedder))
         return searcher.search(question, k, page, per_video, Filters(_globs(within), duration, dated))
 
     @_reporting_damage

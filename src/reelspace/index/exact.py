@@ -144,9 +144,9 @@ class MatrixStore:
         return self._rows
 
     def of_videos(self, videos: Ids) -> Ids:
-        """The ids of the vectors of these contents, ascending."""
+        """The ids of the vectors of these contents, in no order."""
         ids = self._rows.ids[np.isin(self._rows.videos, videos)]
-        return np.sort(ids[ids >= 0])
+        return ids[ids >= 0]
 
     def known(self, ids: Ids) -> Ids:
         """Those of these ids that it holds, ascending."""
