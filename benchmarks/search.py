@@ -382,8 +382,9 @@ def memory() -> dict[str, float]:
 
 
 def more(before: dict[str, float]) -> dict[str, float]:
-    """MB that have come since."""
-    return {kind: mb - before[kind] for kind, mb in memory().items()}
+    """MB that have come since, and all of its own that this process has."""
+    now = memory()
+    return {kind: now[kind] - before[kind] for kind in now} | {"process": now["anonymous"]}
 
 
 def timed(call: Callable[[], object]) -> float:
@@ -441,7 +442,9 @@ def report(results: dict[str, dict[str, object]], data: Data) -> None:
     raw = data.size * DIM * 4 / 2**20
     base = results.get("faiss-flat", {}).get("search")
     print(f"\n### {data.size:,} windows, {data.kind} clusters ({raw:,.0f} MB of vectors)\n")
-    print("| | build | open + first | search p50, p99 | × faiss flat | recall@10 | anonymous | mapped × raw |")
+    print(
+        "| | build | open + first | search p50, p99 | × faiss flat | recall@10 | anonymous, of process | mapped × raw |"
+    )
     print("|---|---|---|---|---|---|---|---|")
     for name, r in results.items():
         if "search" not in r:
@@ -449,7 +452,7 @@ def report(results: dict[str, dict[str, object]], data: Data) -> None:
         ratio = f"{r['search'] / base:.2f}" if base else ""
         print(
             f"| {name} | {r['build']:.1f} s | {r['open']:.3f} + {r['first']:.3f} s | "
-            f"{ms(r['search'])}, {ms(r['search99'])} | {ratio} | {r['recall']:.3f} | {r['anonymous']:.0f} MB | "
+            f"{ms(r['search'])}, {ms(r['search99'])} | {ratio} | {r['recall']:.3f} | {r['anonymous']:.0f}, {r['process']:.0f} MB | "
             f"{r['mapped'] / raw:.2f} |"
         )
     print("\n| whole query | encode | p50, p99 | page 60 | filter to " + ", ".join(f"{f:.1%}" for f in FILTERS) + " |")

@@ -22,7 +22,7 @@ from reelspace.index.exact import MatrixStore, ReadOnlyStore, UnwritableError, f
 from reelspace.index.indexer import Indexer, Options
 from reelspace.index.lock import writing
 from reelspace.index.query import Question, as_items, ask
-from reelspace.index.searcher import Filters, Searcher, Selections
+from reelspace.index.searcher import Filters, LocalCorpus, Searcher, Selections
 from reelspace.index.thumbnails import Thumbnails
 from reelspace.index.walk import Root, absolute
 from reelspace.item import Item
@@ -186,9 +186,11 @@ class Library:
         space = self._space()
         embedder = self._matching_embedder(space)
         asked = ask(embedder, self._reader, question)
-        store = self._store(space).frozen()
-        searcher = Searcher(self._catalogue, self._selections, space, store, asked, calibration_of(embedder))
-        return searcher.search(question, k, page, per_video, Filters(_globs(within), duration, dated))
+        filters = Filters(_globs(within), duration, dated)
+        passing = None if filters.none else self._selections.of(filters)
+        corpus = LocalCorpus(self._catalogue, self._store(space).frozen(), passing)
+        searcher = Searcher(corpus, space.model, asked, calibration_of(embedder))
+        return searcher.search(question, k, page, per_video)
 
     @_reporting_damage
     def status(self) -> StatusReport:

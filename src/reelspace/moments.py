@@ -94,14 +94,14 @@ def moments(windows: Sequence[Scored], spread: float) -> list[Moment]:
     grown: dict[str, list[Moment]] = {}
     for best in kept:
         better = grown.setdefault(best.video, [])
-        if best not in taken and not any(within(best, moment) for moment in better):
+        if best not in taken and not any(lies_in(best, moment) for moment in better):
             least = best.score - ALIKE * spread
             better.append(_grow(best, by_start[best.video], by_end[best.video], taken, least))
             found.append(better[-1])
     return found
 
 
-def within(window: Scored, moment: Moment) -> bool:
+def lies_in(window: Scored, moment: Moment) -> bool:
     """Whether more of a window than `OVERLAP` lies in a better moment of its video: then it says nothing new."""
     both = min(window.end, moment.end) - max(window.start, moment.start)
     return both > OVERLAP * (window.end - window.start)

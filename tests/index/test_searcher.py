@@ -11,7 +11,7 @@ from reelspace.index.catalogue import Catalogue, FileRow
 from reelspace.index.exact import MatrixStore, follow
 from reelspace.index.identity import Stamp
 from reelspace.index.query import Asked, Question
-from reelspace.index.searcher import Filters, Searcher, Selections
+from reelspace.index.searcher import Filters, LocalCorpus, Searcher, Selections
 from reelspace.item import Item
 from reelspace.media.probe import VideoInfo
 
@@ -73,13 +73,12 @@ def queries(n):
 
 def pages(catalogue, store, query, per_video=None, filters=None):
     """Every hit, page by page, each by a search of its own."""
-    (space,) = catalogue.spaces()
     asked = Asked(query, {}, np.empty((0, DIM), np.float32), None)
     question = Question([Item("a query")], [], None)
     found = []
     for page in count(1):
-        searcher = Searcher(catalogue, Selections(catalogue), space, store, asked, None)
-        hits = searcher.search(question, K, page, per_video, filters or Filters()).hits
+        corpus = LocalCorpus(catalogue, store, filters and Selections(catalogue).of(filters))
+        hits = Searcher(corpus, "some", asked, None).search(question, K, page, per_video).hits
         assert [hit.rank for hit in hits] == list(range(len(found) + 1, len(found) + 1 + len(hits)))
         found += hits
         if len(hits) < K:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from typing import NamedTuple
+from collections.abc import Container, Mapping, Sequence
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reelspace.answers import Hit, SearchReport
 from reelspace.index.ann import AnnStore
-from reelspace.index.base import Ids, Store, Vectors
-from reelspace.index.catalogue import Catalogue, FileRow, SpaceRow
+from reelspace.index.base import Vectors
+from reelspace.index.catalogue import Catalogue, FileRow, WindowRow
 from reelspace.index.globs import matcher
 from reelspace.index.query import Asked, Question
-from reelspace.moments import ALIKE, Moment, Scored, moments, rank, within
+from reelspace.moments import ALIKE, Moment, Scored, lies_in, moments, rank
 from reelspace.rank.calibration import Calibration
 from reelspace.rank.exclude import beyond, exclude
 
@@ -43,9 +44,9 @@ class Selections:
 
     def __init__(self, catalogue: Catalogue) -> None:
         self._catalogue = catalogue
-        self._kept: dict[tuple[int, Filters], dict[int, set[str]]] = {}
+        self._kept: dict[tuple[int, Filters], Mapping[int, set[str]]] = {}
 
-    def of(self, filters: Filters) -> dict[int, set[str]]:
+    def of(self, filters: Filters) -> Mapping[int, set[str]]:
         """What passes now."""
         key = self._catalogue.data_version, filters
         found = self._kept.get(key)
@@ -55,60 +56,103 @@ class Selections:
             self._kept = {**dict(latest), key: found}
         return found
 
-    def _look(self, filters: Filters) -> dict[int, set[str]]:
+    def _look(self, filters: Filters) -> Mapping[int, set[str]]:
         inside = matcher(filters.within) if filters.within else lambda path: True
-        allowed: dict[int, set[str]] = {}
+        passing: dict[int, set[str]] = {}
         for path, video, duration, date in self._catalogue.dated_files():
-            if _within(duration, filters.duration) and _within(date, filters.dated) and inside(path):
-                allowed.setdefault(video, set()).add(path)
-        return allowed
+            if within(duration, filters.duration) and within(date, filters.dated) and inside(path):
+                passing.setdefault(video, set()).add(path)
+        return passing
+
+
+class Near(NamedTuple):
+    """The windows that score best, their vectors float32 `[n, d]`, and a score that no other window is above."""
+
+    windows: list[WindowRow]
+    vectors: Vectors
+    floor: float
+
+
+class Corpus(Protocol):
+    """What one question is put to: the windows that pass its filters, and the files they are in."""
+
+    def sample(self, most: int) -> Vectors:
+        """Up to `most` vectors that stand for all there are, whatever the filters."""
+
+    @property
+    def depth(self) -> int | None:
+        """Up to this k `nearest` may miss some, and the answer to a smaller k begins that to a greater one; `None`:
+        it never does.
+        """
+
+    def nearest(self, query: Vectors, k: int, exact: bool = False) -> Near:
+        """The k best windows by inner product with `query` `[d]`; fewer only when there are fewer: floor −inf.
+
+        Args:
+            query: what to be near to.
+            k: how many.
+            exact: miss none.
+        """
+
+    def files(self, window: WindowRow) -> list[str]:
+        """The files a window's content is in now, those that pass the filters first; none of them if none does."""
+
+
+class LocalCorpus:
+    """A space of a catalogue on this machine."""
+
+    def __init__(self, catalogue: Catalogue, store: AnnStore, passing: Mapping[int, set[str]] | None) -> None:
+        """Searches `store`; `passing` is what `Selections` give, `None` where there are no filters."""
+        self._catalogue, self._store, self._passing = catalogue, store, passing
+        self._among = None if passing is None else store.of_videos(np.fromiter(passing, np.int64, len(passing)))
+
+    @property
+    def depth(self) -> int | None:
+        return self._store.depth
+
+    def sample(self, most: int) -> Vectors:
+        return self._store.sample(most)
+
+    def nearest(self, query: Vectors, k: int, exact: bool = False) -> Near:
+        store = self._store.exact if exact else self._store
+        found = store.search(query[None], k, self._among)[0]
+        windows = self._catalogue.windows(found.ids)
+        vectors = self._store.vectors(np.array([window.id for window in windows], np.int64))
+        return Near(windows, vectors, -np.inf if len(found.ids) < k else float(found.scores[-1]))
+
+    def files(self, window: WindowRow) -> list[str]:
+        there = [file.path for file in self._catalogue.files_of(window.video) if _is_there(file)]
+        return there if self._passing is None else passing_first(there, self._passing.get(window.video, ()))
 
 
 class _Answer(NamedTuple):
     moment: Moment
-    vector: int
+    vector: Vectors
     files: list[str]
 
     def repeats(self, other: _Answer) -> bool:
         """Whether they are one finding, although they may have grown from different windows."""
         ours, theirs = self.moment, other.moment
-        return ours.video == theirs.video and (within(ours.best, theirs) or within(theirs.best, ours))
-
-
-class _Chosen(NamedTuple):
-    """Which moments may be given."""
-
-    per_video: int | None
-    allowed: dict[int, set[str]] | None  # contents → the files by which they pass the filters
-    among: Ids | None  # the vectors of these contents
+        return ours.video == theirs.video and (lies_in(ours.best, theirs) or lies_in(theirs.best, ours))
 
 
 class Searcher:
-    """Answers one question from one state of a space."""
+    """Answers one question from one state of a corpus."""
 
-    def __init__(
-        self,
-        catalogue: Catalogue,
-        selections: Selections,
-        space: SpaceRow,
-        store: AnnStore,
-        asked: Asked,
-        calibration: Calibration | None,
-    ) -> None:
-        self._catalogue, self._selections, self._space = catalogue, selections, space
-        self._store, self._asked, self._calibration = store, asked, calibration
-        sample = store.sample(SAMPLE)
+    def __init__(self, corpus: Corpus, model: str, asked: Asked, calibration: Calibration | None) -> None:
+        self._corpus, self._model, self._asked, self._calibration = corpus, model, asked, calibration
+        sample = corpus.sample(SAMPLE)
         unwanted = [beyond(asked.vector, vector) for vector in asked.without]
         self._unwanted = [(vector, float((sample @ vector).mean()) if len(sample) else 0.0) for vector in unwanted]
         self._spread = float(self._scores(sample).std()) if len(sample) else 0.0
 
-    def search(self, question: Question, k: int, page: int, per_video: int | None, filters: Filters) -> SearchReport:
+    def search(self, question: Question, k: int, page: int, per_video: int | None) -> SearchReport:
         """The report of one page."""
-        answers = self._answers(k * page, per_video, filters)
+        answers = self._answers(k * page, per_video)
         first = k * (page - 1)
         return SearchReport(
             query=question.described,
-            model=self._space.model,
+            model=self._model,
             match=self._match(answers),
             page=page,
             hits=[self._hit(answer, place) for place, answer in enumerate(answers[first:], start=first + 1)],
@@ -120,11 +164,8 @@ class Searcher:
             return False
         if self._calibration is None or self._asked.form is None:
             return None
-        score = float(self._vector(answers[0]) @ self._asked.vector)
+        score = float(answers[0].vector @ self._asked.vector)
         return self._calibration.match(self._asked.form, self._asked.vector, score)
-
-    def _vector(self, answer: _Answer) -> Vectors:
-        return np.asarray(self._store.vectors(np.array([answer.vector], np.int64))[0])
 
     def _scores(self, vectors: Vectors) -> NDArray[np.float32]:
         """Likeness to what is asked, less what exclusion takes off. Equal rows score equally wherever they lie."""
@@ -134,84 +175,60 @@ class Searcher:
             scores = exclude(scores, (rows @ unwanted.astype(np.float64)).astype(np.float32), usual)
         return scores
 
-    def _answers(self, wanted: int, per_video: int | None, filters: Filters) -> list[_Answer]:
+    def _answers(self, wanted: int, per_video: int | None) -> list[_Answer]:
         """The best `wanted` moments.
 
         Beyond what an approximate index answers, exact search goes on with what that has not given: however far
         somebody pages, nothing comes twice and nothing is left out.
         """
-        allowed = None if filters.none else self._selections.of(filters)
-        among = None if allowed is None else self._store.of_videos(np.fromiter(allowed, np.int64))
-        chosen = _Chosen(per_video, allowed, among)
-        answers, enough = self._reach(self._store, wanted, chosen, self._store.depth)
-        near, more = answers, wanted
+        near, enough = self._reach(wanted, per_video, self._corpus.depth)
+        answers, more = near, wanted
         while not enough:
-            further, _ = self._reach(self._store.exact, more, chosen)
+            further, _ = self._reach(more, per_video, None)
             answers = _followed(near, further, per_video)[:wanted]
             enough = len(answers) == wanted or len(further) < more
             more += wanted - len(answers)
         return answers
 
-    def _reach(
-        self, store: Store, wanted: int, chosen: _Chosen, depth: int | None = None
-    ) -> tuple[list[_Answer], bool]:
-        """The best moments that a store gives, and whether these are all that are wanted or there.
+    def _reach(self, wanted: int, per_video: int | None, depth: int | None) -> tuple[list[_Answer], bool]:
+        """The best `wanted` moments, and whether these are all that are wanted or there.
 
-        More and more windows, up to `depth`, are fetched until the moments cannot change any more.
+        More and more windows, up to `depth` or else exactly all, are fetched until the moments cannot change any more.
         """
         reach = max(FEWEST, 8 * wanted)
         while True:
             reach = reach if depth is None else min(reach, depth)
-            found = store.search(self._asked.vector[None], reach, chosen.among)[0]
-            all_fetched = len(found.ids) < reach
-            # What excludes only lowers scores, so no window that was not fetched reaches this one.
-            floor = -np.inf if all_fetched else float(found.scores[-1])
-            answers, settled = self._settled(found.ids, floor, wanted, chosen)
-            if settled or all_fetched or reach == depth:
-                return answers, settled or all_fetched
+            near = self._corpus.nearest(self._asked.vector, reach, exact=depth is None)
+            # What excludes only lowers scores, so no window that was not fetched reaches the floor.
+            answers, settled = self._settled(near, wanted, per_video)
+            if settled or near.floor == -np.inf or reach == depth:
+                return answers, settled or near.floor == -np.inf
             reach *= 4
 
-    def _settled(
-        self,
-        ids: Ids,
-        floor: float,
-        wanted: int,
-        chosen: _Chosen,
-    ) -> tuple[list[_Answer], bool]:
-        """The answers among these windows, and whether there are enough that windows below `floor` cannot change."""
-        windows = self._catalogue.windows(ids)
-        scores = self._scores(self._store.vectors(np.array([window.id for window in windows], np.int64)))
+    def _settled(self, near: Near, wanted: int, per_video: int | None) -> tuple[list[_Answer], bool]:
+        """The answers among these windows, and whether there are enough that windows below the floor cannot change."""
         scored = {
-            Scored(window.hash, window.start, window.end, float(score)): window
-            for window, score in zip(windows, scores, strict=True)
+            Scored(window.hash, window.start, window.end, float(score)): place
+            for place, (window, score) in enumerate(zip(near.windows, self._scores(near.vectors), strict=True))
         }
         files: dict[str, list[str]] = {}
         taken: Counter[str] = Counter()
         answers: list[_Answer] = []
         for moment in moments(rank(scored), self._spread):
-            if moment.score - ALIKE * self._spread <= floor:
+            if moment.score - ALIKE * self._spread <= near.floor:
                 return answers, False
-            window = scored[moment.best]
+            place = scored[moment.best]
             if moment.video not in files:
-                files[moment.video] = self._present(window.video, chosen.allowed)
-            if not files[moment.video] or taken[moment.video] == chosen.per_video:
+                files[moment.video] = self._corpus.files(near.windows[place])
+            if not files[moment.video] or taken[moment.video] == per_video:
                 continue
             taken[moment.video] += 1
-            answers.append(_Answer(moment, window.id, files[moment.video]))
+            answers.append(_Answer(moment, near.vectors[place], files[moment.video]))
             if len(answers) == wanted:
                 return answers, True
         return answers, False
 
-    def _present(self, video: int, allowed: dict[int, set[str]] | None) -> list[str]:
-        """The files of a content that are there now, those that pass the filters first; none of them if none does."""
-        there = [file.path for file in self._catalogue.files_of(video) if _is_there(file)]
-        if allowed is None:
-            return there
-        passing = [path for path in there if path in allowed.get(video, ())]
-        return passing and passing + [path for path in there if path not in passing]
-
     def _hit(self, answer: _Answer, place: int) -> Hit:
-        vector = self._vector(answer)
         return Hit(
             rank=place,
             path=answer.files[0],
@@ -219,7 +236,7 @@ class Searcher:
             end=answer.moment.end,
             score=answer.moment.score,
             video=answer.moment.video,
-            matched={label: float(part @ vector) for label, part in self._asked.parts.items()},
+            matched={label: float(part @ answer.vector) for label, part in self._asked.parts.items()},
             copies=answer.files[1:],
         )
 
@@ -238,9 +255,16 @@ def _followed(near: list[_Answer], further: list[_Answer], per_video: int | None
     return answers
 
 
-def _within(value: float, bounds: Range) -> bool:
+def within(value: float, bounds: Range) -> bool:
+    """Whether a value lies in a range; `None` is no bound."""
     least, most = bounds
     return (least is None or value >= least) and (most is None or value <= most)
+
+
+def passing_first(paths: Sequence[str], passing: Container[str]) -> list[str]:
+    """`paths`, those that pass before the others; none if none passes."""
+    first = [path for path in paths if path in passing]
+    return first and first + [path for path in paths if path not in passing]
 
 
 def _is_there(file: FileRow) -> bool:
