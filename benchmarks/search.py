@@ -452,8 +452,8 @@ def report(results: dict[str, dict[str, object]], data: Data) -> None:
         ratio = f"{r['search'] / base:.2f}" if base else ""
         print(
             f"| {name} | {r['build']:.1f} s | {r['open']:.3f} + {r['first']:.3f} s | "
-            f"{ms(r['search'])}, {ms(r['search99'])} | {ratio} | {r['recall']:.3f} | {r['anonymous']:.0f}, {r['process']:.0f} MB | "
-            f"{r['mapped'] / raw:.2f} |"
+            f"{ms(r['search'])}, {ms(r['search99'])} | {ratio} | {r['recall']:.3f} | "
+            f"{r['anonymous']:.0f}, {r['process']:.0f} MB | {r['mapped'] / raw:.2f} |"
         )
     print("\n| whole query | encode | p50, p99 | page 60 | filter to " + ", ".join(f"{f:.1%}" for f in FILTERS) + " |")
     print("|---|---|---|---|---|")

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from reelspace.answers import Finding, VerifyReport
 from reelspace.embed.base import Embedder, Vectors, checked
@@ -90,7 +91,7 @@ class Verifier:
     def _check_vectors(self, ids: Ids) -> list[int]:
         """Every vector in the catalogue, and the cache's copy of it; the ids of the damaged ones."""
         damaged: list[int] = []
-        seen: dict[bytes, set[str]] = {}
+        seen: list[NDArray[np.int64]] = []  # [·, 2]: what a vector is known by, and its video
         differs = self._store is not None and len(self._store) != len(ids)
         for part, vectors in self._chunks(ids, damaged):
             norms = np.linalg.norm(vectors, axis=1)
@@ -98,19 +99,20 @@ class Verifier:
             if self._store is not None and not differs:
                 complete = len(self._store.exact.known(part)) == len(part)
                 differs = not complete or not np.array_equal(self._store.vectors(part), vectors)
-            hashes = {window.id: window.hash for window in self._catalogue.windows(part)}
-            for id, vector in zip(part.tolist(), vectors, strict=True):
-                seen.setdefault(vector.tobytes(), set()).add(hashes.get(id, ""))
+            videos = {window.id: window.video for window in self._catalogue.windows(part)}
+            pairs = zip(map(hash, map(bytes, vectors)), (videos.get(id, 0) for id in part.tolist()), strict=True)
+            seen.append(np.array(list(pairs), np.int64))
         for window in self._catalogue.windows(np.array(damaged, np.int64)):
             self._find(
                 f"the vector of {window.start:g}–{window.end:g} s is damaged",
                 self._path(window),
                 "`reelspace remove` this file and index it again",
             )
-        videos = len(set().union(*seen.values()))
-        most = max(map(len, seen.values()), default=0)
-        if most >= 5 and most > _SHARED * videos:
-            self._find(f"{most} of {videos} videos share one vector", self._space.model, "index with another model")
+        apart = np.unique(np.concatenate([np.empty((0, 2), np.int64), *seen]), axis=0)
+        count = len(np.unique(apart[:, 1]))
+        most = int(np.unique(apart[:, 0], return_counts=True)[1].max(initial=0))
+        if most >= 5 and most > _SHARED * count:
+            self._find(f"{most} of {count} videos share one vector", self._space.model, "index with another model")
         # Where others write meanwhile, it is the catalogue that went on.
         if self._store is not None and differs and self._catalogue.data_version == self._state:
             self._find(
