@@ -380,7 +380,7 @@ class Library:
         with self._lock:
             now = self._catalogue.data_version
             followed, store = self._stores.get(space.id, (None, None))
-            if store is None or followed != now:
+            if store is None or followed != now or store.exact.outdated:
                 folder, source = self.path / "cache" / f"vectors-{space.fingerprint}", self._catalogue.vectors(space)
                 try:
                     store = store or AnnStore(MatrixStore(folder, space.dim, self.path / "cache.lock"))

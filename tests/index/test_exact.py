@@ -198,6 +198,21 @@ def test_a_reader_sees_rows_that_another_removed(tmp_path):
     truth.followed_by(first)
 
 
+def test_what_another_store_does_is_noticed(tmp_path):
+    folder, lock = tmp_path / "cache", tmp_path / "lock"
+    first, second = MatrixStore(folder, 16, lock), MatrixStore(folder, 16, lock)
+    assert not first.outdated
+    second.add([1, 2], unit(2))
+    assert first.outdated
+    assert not second.outdated
+    with first.changing():
+        assert first.ids.tolist() == [1, 2]
+    assert not first.outdated
+    shutil.rmtree(folder)
+    assert first.outdated
+    assert not ReadOnlyStore(tmp_path / "none", 16).outdated
+
+
 def test_searching_goes_on_while_rows_change(tmp_path):
     store, vectors = MatrixStore(tmp_path, 16), unit(4000)
     store.add(np.arange(4000), vectors)

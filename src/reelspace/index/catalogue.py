@@ -506,7 +506,8 @@ class SpaceVectors:
 
     def ids(self, after: int = 0) -> Ids:
         """The ids greater than `after`, ascending int64."""
-        rows = self._db.execute("SELECT id FROM vectors WHERE space = ? AND id > ?", (self._space.id, after))
+        by_id = "+" if after else ""  # look at the new rows only, not at an index of all
+        rows = self._db.execute(f"SELECT id FROM vectors WHERE {by_id}space = ? AND id > ?", (self._space.id, after))
         return np.sort(np.fromiter((id for (id,) in rows), dtype=np.int64))
 
     def vectors(self, ids: Ids) -> Vectors:

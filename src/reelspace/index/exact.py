@@ -120,6 +120,7 @@ class MatrixStore:
         self._lock_file = lock or folder.with_name(f"{folder.name}.lock")
         self._head: dict[str, int] = {}
         self._files: tuple[tuple[int, int], ...] = ()  # which ones are mapped: device and inode
+        self._as_written: tuple[int, int] | None = None
         self._thread_lock = threading.RLock()
         self._held = 0
         self._hold(np.empty((0, dim), np.float32), np.empty(0, np.int64), np.empty(0, np.int64))
@@ -147,6 +148,11 @@ class MatrixStore:
         """The ids of the vectors of these contents, in no order."""
         ids = self._rows.ids[np.isin(self._rows.videos, videos)]
         return ids[ids >= 0]
+
+    @property
+    def outdated(self) -> bool:
+        """Whether another store has written to the folder since, or it has been deleted."""
+        return self._written() != self._as_written
 
     def known(self, ids: Ids) -> Ids:
         """Those of these ids that it holds, ascending."""
@@ -243,7 +249,7 @@ class MatrixStore:
         with self.changing():
             if self._rows.groups is not None:
                 self._file("groups.npz").unlink(missing_ok=True)
-                self._map()
+                self._commit(self._head)
 
     @contextmanager
     def changing(self) -> Iterator[None]:
@@ -273,8 +279,17 @@ class MatrixStore:
             stats.append(self._file("groups.npz").stat())
         return tuple((stat.st_dev, stat.st_ino) for stat in stats)
 
+    def _written(self) -> tuple[int, int] | None:
+        """Which state of the folder this is: every change makes a new `head.json`."""
+        try:
+            stat = os.stat(self.folder / "head.json")
+        except OSError:
+            return None
+        return stat.st_ino, stat.st_mtime_ns
+
     def _load(self) -> None:
         """Maps what `head.json` names, if that has changed; starts anew where it makes no sense."""
+        self._as_written = self._written()
         try:
             head = json.loads((self.folder / "head.json").read_text("utf-8"))
             if head == self._head and self._files == self._on_disk():
@@ -335,7 +350,7 @@ class MatrixStore:
             file.flush()
             os.fsync(file.fileno())
         aside.replace(self.folder / "head.json")
-        self._head = head
+        self._head, self._as_written = head, self._written()
         self._map()
 
 
