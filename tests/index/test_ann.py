@@ -4,10 +4,11 @@ from itertools import count
 import numpy as np
 import pytest
 
+from reelspace.errors import LibraryError
 from reelspace.index.ann import AnnStore
 from reelspace.index.base import Store
 from reelspace.index.conformance import violations
-from reelspace.index.exact import MatrixStore
+from reelspace.index.exact import MatrixStore, ReadOnlyStore
 
 
 def clustered(n, dim=32, clusters=50, seed=0):
@@ -115,6 +116,21 @@ def test_vectors_are_stored_once(store, tmp_path):
     before = sum(path.stat().st_size for path in tmp_path.rglob("*"))
     store.build(QUERIES)
     assert sum(path.stat().st_size for path in tmp_path.rglob("*")) < 1.2 * before
+
+
+def test_where_nothing_can_be_written_the_groups_are_used_but_not_made(store, tmp_path):
+    readonly = AnnStore(ReadOnlyStore(tmp_path / "vectors", 32))
+    with pytest.raises(LibraryError, match="cannot be written"):
+        readonly.build(QUERIES)
+    store.build(QUERIES)
+    readonly = AnnStore(ReadOnlyStore(tmp_path / "vectors", 32))
+    assert readonly.recall(QUERIES) > 0.9
+    readonly.add([40_001], QUERIES[:1])
+    assert readonly.search(QUERIES[:1], 1)[0].ids.tolist() == [40_001]
+    assert readonly.built
+    readonly.drop()
+    assert not readonly.built
+    assert groups_file(tmp_path).exists()
 
 
 def test_searching_needs_no_faiss(store, monkeypatch):

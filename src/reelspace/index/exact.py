@@ -389,6 +389,19 @@ class ReadOnlyStore(MatrixStore):
             left[rows.of(np.asarray(ids, dtype=np.int64))] = -1
             self._hold(rows.vectors, left, rows.videos, rows.groups)
 
+    def arrange(self, ids: Ids, groups: Groups) -> None:
+        """Not here.
+
+        Raises:
+            UnwritableError: always.
+        """
+        raise UnwritableError(f"{self.folder} cannot be written: no approximate index can be made there.")
+
+    def ungroup(self) -> None:
+        with self.changing():
+            rows = self._rows
+            self._hold(rows.vectors, rows.ids, rows.videos)
+
     def clear(self) -> None:
         with self.changing():
             self._hold(np.empty((0, self.dim), np.float32), np.empty(0, np.int64), np.empty(0, np.int64))
