@@ -435,8 +435,13 @@ def best(scores: Vectors, query: Vectors, k: int, vectors: Vectors | Gathered, i
     for start in range(0, len(near), _ROWS):
         part = slice(start, start + _ROWS)
         exact[part] = vectors[near[part]].astype(np.float64) @ query.astype(np.float64)
-    order = np.lexsort((ids[near], -exact))[:k]
-    return Found(ids[near[order]], exact[order])
+    return ranked(ids[near], exact, k)
+
+
+def ranked(ids: Ids, scores: Vectors, k: int) -> Found:
+    """The k best of these: score descending, then id ascending."""
+    order = np.lexsort((ids, -scores))[:k]
+    return Found(ids[order], scores[order])
 
 
 def _write_at(path: Path, offset: int, values: NDArray[np.generic]) -> None:
