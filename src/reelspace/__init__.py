@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from reelspace.embed import load as load
     from reelspace.errors import EncodeError as EncodeError
     from reelspace.errors import ReelspaceError as ReelspaceError
+    from reelspace.index.remote.library import RemoteLibrary as RemoteLibrary
     from reelspace.item import Frames as Frames
     from reelspace.item import Item as Item
     from reelspace.item import Span as Span
@@ -28,11 +29,23 @@ _HOME = {
     "Item": "item",
     "Library": "library",
     "ReelspaceError": "errors",
+    "RemoteLibrary": "index.remote.library",
     "Span": "item",
     "load": "embed",
 }
 
-__all__ = ["EncodeError", "Frames", "Hit", "Item", "Library", "ReelspaceError", "Span", "__version__", "load"]
+__all__ = [
+    "EncodeError",
+    "Frames",
+    "Hit",
+    "Item",
+    "Library",
+    "ReelspaceError",
+    "RemoteLibrary",
+    "Span",
+    "__version__",
+    "load",
+]
 
 
 def __getattr__(name: str) -> Any:

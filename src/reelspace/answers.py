@@ -175,6 +175,32 @@ class IndexReport(_Report):
     """Files of this run that are partial or failed, and folders that could not be read."""
 
 
+class PushProgress(_Report):
+    """Where a running `push` stands. Counts are of windows."""
+
+    done: int
+    total: int
+
+
+class PushReport(_Report):
+    """What a run of `push` did: what `reelspace push --json` prints. Counts are of windows."""
+
+    store: str
+    """The store's URL without secrets."""
+    model: str
+    fingerprint: str
+    windows: int
+    """What the store holds now."""
+    added: int
+    """Windows that travelled, with their vectors."""
+    updated: int
+    """Windows that were there, of files that have moved: only their descriptions travelled."""
+    removed: int
+    unchanged: int
+    approximate: bool
+    """Whether searches without filters use an approximate index of the server."""
+
+
 class Finding(_Report):
     """Something that `verify` found wrong."""
 

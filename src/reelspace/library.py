@@ -4,38 +4,46 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import threading
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from functools import wraps
 from os import PathLike
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from reelspace import embed
-from reelspace.answers import Hit, IndexReport, Problem, Progress, SearchReport, Space, StatusReport, VerifyReport
+from reelspace.answers import (
+    Hit,
+    IndexReport,
+    Problem,
+    Progress,
+    PushProgress,
+    PushReport,
+    Space,
+    StatusReport,
+    VerifyReport,
+)
 from reelspace.embed.base import Embedder
-from reelspace.errors import ItemError, LibraryError, MediaError
+from reelspace.errors import LibraryError, MediaError
 from reelspace.index.ann import WORTHWHILE, AnnStore, available, need, probes
 from reelspace.index.catalogue import Catalogue, SpaceRow, unusable
 from reelspace.index.exact import MatrixStore, ReadOnlyStore, UnwritableError, follow
 from reelspace.index.indexer import Indexer, Options
-from reelspace.index.lock import writing
-from reelspace.index.query import Question, as_items, ask
-from reelspace.index.searcher import Filters, LocalCorpus, Searcher, Selections
+from reelspace.index.lock import pushing, writing
+from reelspace.index.remote import open_store
+from reelspace.index.remote.push import PATIENCE, Pusher, identity
+from reelspace.index.searchable import Searchable, globs
+from reelspace.index.searcher import Corpus, Filters, LocalCorpus, Selections
 from reelspace.index.thumbnails import Thumbnails
 from reelspace.index.walk import Root, absolute
-from reelspace.item import Item
 from reelspace.media.policy import Centres, Sampling
 from reelspace.media.windows import Shots, Window, Windowing, parse_windowing
-from reelspace.rank.calibration import calibration_of
 
 if TYPE_CHECKING:
-    from reelspace.media.reader import Reader
+    pass
 
 _CACHE_TAG = "Signature: 8a477f597d28d172789f06886806bc55\n# Reelspace makes what is in here again when it is gone.\n"
 
-Range = tuple[float | None, float | None]
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
@@ -55,7 +63,7 @@ def _reporting_damage(
     return guarded
 
 
-class Library:
+class Library(Searchable):
     """An index of videos on disk. Open one with `Library.open`; it is a context manager."""
 
     @classmethod
@@ -84,14 +92,12 @@ class Library:
 
     def __init__(self, path: Path, catalogue: Catalogue, model: str | None) -> None:
         """Use `Library.open`."""
+        super().__init__()
         self.path = path
         self._catalogue, self._model = catalogue, model
         self._selections = Selections(catalogue)
         self._thumbnails = Thumbnails(path / "cache" / "thumbnails")
-        self._embedders: dict[str, Embedder] = {}
         self._stores: dict[int, tuple[int, AnnStore]] = {}  # by space: the catalogue's state it follows
-        self._reader_made: Reader | None = None
-        self._lock = threading.Lock()
 
     @_reporting_damage
     def index(
@@ -134,7 +140,7 @@ class Library:
         with writing(self.path):
             writer = Catalogue(self._catalogue.path)
             try:
-                roots = self._roots(writer, paths, _globs(include), _globs(exclude), hidden)
+                roots = self._roots(writer, paths, globs(include), globs(exclude), hidden)
                 indexer = Indexer(
                     writer,
                     self._embedder(model or self._model_in_use()),
@@ -149,48 +155,46 @@ class Library:
             finally:
                 writer.close()
 
-    @_reporting_damage
-    def search(
-        self,
-        query: str | Item | Sequence[str | Item],
-        *,
-        without: str | Item | Sequence[str | Item] = (),
-        k: int = 10,
-        page: int = 1,
-        per_video: int | None = None,
-        within: str | Sequence[str] = (),
-        duration: Range = (None, None),
-        dated: Range = (None, None),
-        instruction: str | None = None,
-    ) -> SearchReport:
-        """The moments that answer `query`, best first.
+    search = _reporting_damage(Searchable.search)
 
-        Args:
-            query: words, an item, or several of them.
-            without: what the answers should not be.
-            k: moments a page.
-            page: 1 is the first; pages continue one ranking.
-            per_video: most moments of one video.
-            within: globs of paths to search in; any of them may match.
-            duration: least and greatest running time of the video, in seconds.
-            dated: earliest and latest date of the video (when it was recorded, else the file's time), unix seconds.
-            instruction: for models that take one; `None` is the preset's default.
-
-        Raises:
-            LibraryError: nothing is indexed yet, or the vectors are of another version of the model.
-            ItemError, MediaError, EncodeError: the query cannot be understood, read or embedded.
-        """
-        if k < 1 or page < 1 or (per_video is not None and per_video < 1):
-            raise ItemError("k, page and per_video count from 1.")
-        question = Question(as_items(query), as_items(without), instruction)
+    def _open(self, filters: Filters) -> tuple[Embedder, Corpus]:
         space = self._space()
         embedder = self._matching_embedder(space)
-        asked = ask(embedder, self._reader, question)
-        filters = Filters(_globs(within), duration, dated)
         passing = None if filters.none else self._selections.of(filters)
-        corpus = LocalCorpus(self._catalogue, self._store(space).frozen(), passing)
-        searcher = Searcher(corpus, space.model, asked, calibration_of(embedder))
-        return searcher.search(question, k, page, per_video)
+        return embedder, LocalCorpus(self._catalogue, self._store(space).frozen(), passing)
+
+    @_reporting_damage
+    def push(
+        self,
+        store: str,
+        approximate: bool | None = None,
+        recheck: bool = False,
+        progress: Callable[[PushProgress], None] | None = None,
+    ) -> PushReport:
+        """Brings a store on a server in step with this library, so that `RemoteLibrary.open(store)` answers as it does.
+
+        Only what has changed since the last push travels. It may be interrupted or killed at any point: the next one
+        goes on.
+
+        Args:
+            store: its URL; see `RemoteLibrary.open`.
+            approximate: have the server build an index for approximate search, or drop it; left out, as it is.
+            recheck: compare with all that the store holds instead of trusting what the last push noted there.
+            progress: called after every batch of windows.
+
+        Raises:
+            LibraryError: nothing is indexed yet; the library is being pushed; the store cannot be reached or used, or
+                holds something else.
+        """
+        space = self._space()
+        with pushing(self.path), closing(open_store(store, PATIENCE)) as remote, closing(self._own()) as own:
+            library, local = identity(own), self._store(space).frozen()
+            with own.snapshot():
+                return Pusher(own, space, library, local, remote, progress).run(approximate, recheck)
+
+    def _own(self) -> Catalogue:
+        """A connection of its own, for one thread's transactions."""
+        return Catalogue(self._catalogue.path)
 
     @_reporting_damage
     def status(self) -> StatusReport:
@@ -307,35 +311,10 @@ class Library:
 
     def close(self) -> None:
         """Ends the decoding processes and closes the files."""
-        if self._reader_made is not None:
-            self._reader_made.close()
-            self._reader_made = None
+        super().close()
         self._catalogue.close()
 
-    def __enter__(self) -> Library:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
     # Parts, made when first needed
-
-    @property
-    def _reader(self) -> Reader:
-        from reelspace.media.reader import Reader
-
-        with self._lock:
-            if self._reader_made is None:
-                self._reader_made = Reader()
-            return self._reader_made
-
-    def _embedder(self, model: str) -> Embedder:
-        with self._lock:
-            if model not in self._embedders:
-                self._embedders[model] = embed.load(model)
-            return self._embedders[model]
 
     def _model_in_use(self) -> str:
         active = next((space.model for space in self._catalogue.spaces() if space.active), None)
@@ -442,11 +421,6 @@ class Library:
                 if os.path.lexists(root.path) and not any(above.includes(root) for above in known):
                     writer.put_root(root)
         return roots
-
-
-def _globs(patterns: str | Sequence[str]) -> tuple[str, ...]:
-    """Several, where one alone may be given as a string."""
-    return (patterns,) if isinstance(patterns, str) else tuple(patterns)
 
 
 def default_location() -> Path:

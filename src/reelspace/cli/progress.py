@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from reelspace.cli.terminal import console, lasting, say, shown_path
 
 if TYPE_CHECKING:
-    from reelspace.answers import Progress
+    from reelspace.answers import Progress, PushProgress
 
 _QUIET = 30.0  # seconds between lines where there is no terminal
 
@@ -54,6 +54,28 @@ def reporting() -> Iterator[Callable[[Progress], None]]:
             )
 
         yield show
+
+
+@contextmanager
+def pushed() -> Iterator[Callable[[PushProgress], None]]:
+    """A function that shows each `PushProgress` on stderr."""
+    if not sys.stderr.isatty():
+        last = time.monotonic()
+
+        def line(state: PushProgress) -> None:
+            nonlocal last
+            if time.monotonic() - last >= _QUIET:
+                last = time.monotonic()
+                say(f"{state.done:,} of {state.total:,} windows")
+
+        yield line
+        return
+    from rich import progress as rich
+
+    columns = (rich.TextColumn("windows"), rich.BarColumn(bar_width=None), rich.MofNCompleteColumn())
+    with rich.Progress(*columns, rich.TimeRemainingColumn(), console=console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda state: bar.update(task, total=state.total, completed=state.done)
 
 
 def _lines() -> Callable[[Progress], None]:

@@ -23,6 +23,7 @@ from reelspace.cli.terminal import (
 
 if TYPE_CHECKING:
     from reelspace.answers import SearchReport
+    from reelspace.index.searchable import Searchable
     from reelspace.item import Item
 
 
@@ -66,6 +67,10 @@ def search(
     model: Annotated[
         str | None, typer.Option(metavar="NAME", help="Search with this model, not the active one.")
     ] = None,
+    store: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Search what was pushed there; no library is needed here. See push."),
+    ] = None,
     play: Annotated[bool, typer.Option("--open", help="Open the first hit, at its moment, in a player.")] = False,
     library: LibraryOption = None,
     json: JsonOption = False,
@@ -82,11 +87,11 @@ def search(
       reelspace search --video clip.mp4@10-14.5 -k 20 --per-video 1
       reelspace search "the same place in winter" --image house.jpg
       reelspace search crowd --in "2024/*.mp4" --min-duration 1:00 --after 2024-05-31
+      reelspace search "a goal" --store qdrant://db.example/films
       reelspace search "a goal" --open
       reelspace search "a goal" --json | reelspace export --format edl -o goals.edl
     """
     from reelspace.item import Item, parse_seconds
-    from reelspace.library import Library
 
     texts = [" ".join(words), *(text or ())] if words else list(text or ())
     for word in filter(os.path.isfile, words or ()):
@@ -97,7 +102,7 @@ def search(
     avoid: list[str | Item] = [*(without or ())]
     avoid += [Item(image=one) for one in without_image or ()] + [Item(video=one) for one in without_video or ()]
     least, most = (None if one is None else parse_seconds(one) for one in (min_duration, max_duration))
-    with Library.open(library, create=False, model=model) as opened:
+    with _place(library, model, store) as opened:
         report = opened.search(
             query,
             without=avoid,
@@ -117,6 +122,23 @@ def search(
         from reelspace.cli.play import play as open_player
 
         open_player(report.hits[0])
+
+
+def _place(library: Path | None, model: str | None, store: str | None) -> Searchable:
+    """Where to search."""
+    if store is None:
+        from reelspace.library import Library
+
+        return Library.open(library, create=False, model=model)
+    from reelspace.index.remote.library import RemoteLibrary
+
+    if library is not None:
+        raise fail("--library and --store name two places to search; give one of them.")
+    opened = RemoteLibrary.open(store)
+    if model not in (None, opened.model):
+        with opened:
+            raise fail(f"--store: it holds vectors of {opened.model}, not of {model}.")
+    return opened
 
 
 def compose(texts: list[str], images: list[Path], videos: list[str]) -> list[Item]:

@@ -469,6 +469,31 @@ class Catalogue:
         }
         return [rows[id] for id in ids.tolist() if id in rows]
 
+    def lasting_windows(
+        self, space: int, first: int = 0, end: int = 2**63 - 1
+    ) -> Iterator[tuple[int, int, str, float, float, float]]:
+        """(vector, content, its hash, start, end, its duration) of a space's windows, by the vector's id.
+
+        Args:
+            space: which one.
+            first, end: only vectors with ids in `[first, end)`.
+        """
+        yield from self._db.execute(
+            'SELECT vectors.id, videos.id, hash, start, "end", duration FROM vectors '
+            "JOIN windows ON windows.id = vectors.window JOIN videos ON videos.id = windows.video "
+            "WHERE vectors.space = ? AND vectors.id >= ? AND vectors.id < ? ORDER BY vectors.id",
+            (space, first, end),
+        )
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """What is read inside is of one state, whatever others write meanwhile."""
+        self._db.execute("BEGIN")
+        try:
+            yield
+        finally:
+            self._db.execute("ROLLBACK")
+
     def dated_files(self) -> Iterator[tuple[str, int, float, float]]:
         """(path, content, duration, date) of every searchable file; date: when recorded, else the file's, in unix s."""
         rows = self._db.execute(

@@ -175,6 +175,11 @@ class MatrixStore:
         some, alive = self._rows.vectors[::step], self._rows.ids[::step] >= 0
         return some if alive.all() else np.asarray(some[alive])
 
+    def sample_ids(self, most: int) -> Ids:
+        """The ids of what `sample` gives, in its order."""
+        some = self._rows.ids[:: -(-len(self._rows.ids) // most) or 1]
+        return np.asarray(some[some >= 0])
+
     def search(self, queries: Vectors, k: int, among: Ids | None = None) -> list[Found]:
         rows = self._rows
         if among is None:

@@ -26,9 +26,26 @@ def writing(library: Path) -> Iterator[None]:
     Raises:
         LibraryError: another process, or another part of this one, holds it; or nothing can be written there.
     """
+    with _alone(library, "lock", "written"):
+        yield
+
+
+@contextmanager
+def pushing(library: Path) -> Iterator[None]:
+    """Holds the one right to push the library in this folder to a store.
+
+    Raises:
+        LibraryError: as `writing`.
+    """
+    with _alone(library, "push.lock", "pushed"):
+        yield
+
+
+@contextmanager
+def _alone(library: Path, name: str, done: str) -> Iterator[None]:
     with ExitStack() as held:
         try:
-            file = held.enter_context(open(library / "lock", "a+", encoding="ascii"))
+            file = held.enter_context(open(library / name, "a+", encoding="ascii"))
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             file.truncate(0)
             file.write(str(os.getpid()))
@@ -37,7 +54,7 @@ def writing(library: Path) -> Iterator[None]:
             file.seek(0)
             holder = file.read().strip() or "unknown"
             raise LibraryError(
-                f"{library} is being written by process {holder}: wait until it has finished, or stop it. "
+                f"{library} is being {done} by process {holder}: wait until it has finished, or stop it. "
                 "Searching is possible meanwhile."
             ) from None
         except OSError as error:
