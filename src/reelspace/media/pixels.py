@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -103,7 +104,7 @@ class _UpperField:
         self._format = (frame.width, frame.height, frame.format.name)
         self._graph: Graph = Graph()
         source = self._graph.add_buffer(
-            width=frame.width, height=frame.height, format=frame.format, time_base=frame.time_base
+            width=frame.width, height=frame.height, format=frame.format, time_base=Fraction(1, 1000)
         )
         field, self._sink = self._graph.add("field", "top"), self._graph.add("buffersink")
         source.link_to(field)
