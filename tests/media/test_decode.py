@@ -133,6 +133,42 @@ def test_jumping_far_decodes_little(tmp_path):
         assert ticks < 200
 
 
+def test_of_key_frames_alone_each_is_shown_up_to_the_next(kind, clip):
+    """The same frames at the same times to the bit, fewer of them; all of them, where all are key frames."""
+    with Video(clip) as video, Video(clip, keys=True) as thin:
+        assert thin.duration == video.duration
+        assert thin.count == len(video.times)
+        at = np.searchsorted(video.times, thin.times)
+        assert np.array_equal(video.times[at], thin.times)
+        assert thin.times[0] == 0
+        pixels = thin.frames(range(len(at)), edge=64)
+        assert np.array_equal(pixels, video.frames(at, edge=64))
+        window = Window(0.3 * video.duration, 0.9 * video.duration)
+        (frames,) = thin.samples([window], Sampling(Centres(3), edge=64))
+        assert np.isin(frames.times, thin.times).all()
+
+
+def test_key_frames_are_those_of_the_encoder(tmp_path):
+    with Video(write_clip(tmp_path / "plain.mp4", gop=12), keys=True) as video:
+        assert np.allclose(video.times, [0, 0.4, 0.8, 1.2, 1.6])
+        assert read_barcodes(video.frames(range(5))) == [0, 12, 24, 36, 48]
+        assert video.index_at(0.79) == 1
+        assert [len(read) for read in map(list, [video.skim()])] == [5]
+
+
+def test_reading_key_frames_decodes_nothing_else(tmp_path):
+    ticks = 0
+
+    def tick():
+        nonlocal ticks
+        ticks += 1
+
+    with Video(write_clip(tmp_path / "long.mp4", seconds=20, gop=60, size=(160, 90)), tick, keys=True) as video:
+        ticks = 0
+        assert read_barcodes(video.frames(range(10))) == list(range(0, 600, 60))
+        assert ticks < 30
+
+
 @pytest.mark.parametrize(("size", "matrix"), [((320, 180), "ITU601"), ((1280, 720), "ITU709")])
 @pytest.mark.parametrize("tagged", [False, True])
 def test_colours_are_those_a_player_shows(tmp_path, size, matrix, tagged):

@@ -126,6 +126,19 @@ def test_every_kind_of_file_comes_through(reader, kind, matrix):
     assert read_barcodes(window.frames.pixels)[0] == kind.first
 
 
+def test_a_fast_scan_has_windows_and_frames_of_key_frames_alone(reader, tmp_path):
+    scenes = [Scene(4, colour=colour) for colour in ((200, 30, 30), (30, 200, 30), (30, 30, 200))]
+    path = write_clip(tmp_path / "three.mp4", scenes=scenes, gop=30)
+    job = ScanJob(path, Shots(fast=True), SAMPLING)
+    windows = [event for event in reader.scan([job]) if isinstance(event, WindowRead)]
+    assert [(event.start, event.end) for event in windows] == [(0, 4), (4, 8), (8, 12)]
+    for event in windows:
+        assert {number % 30 for number in read_barcodes(event.frames.pixels)} == {0}
+    again = ScanJob(path, [Window(event.start, event.end) for event in windows], SAMPLING, keys=True)
+    for one, other in zip(windows, (e for e in reader.scan([again]) if isinstance(e, WindowRead)), strict=True):
+        assert np.array_equal(one.frames.pixels, other.frames.pixels)
+
+
 def test_files_come_in_the_order_asked_for_and_a_bad_one_fails_alone(reader, clip, tmp_path):
     junk = tmp_path / "junk.mp4"
     junk.write_bytes(b"no video " * 1000)

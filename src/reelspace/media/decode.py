@@ -26,7 +26,7 @@ from reelspace.media.container import ignore_all_but, open_video
 from reelspace.media.files import failure, regular
 from reelspace.media.pixels import Rendering
 from reelspace.media.policy import SAME, Sampling
-from reelspace.media.table import Table, last_length, read_table
+from reelspace.media.table import MPEG, Table, last_length, mark, read_table
 from reelspace.media.windows import Window
 
 if TYPE_CHECKING:
@@ -36,10 +36,8 @@ if TYPE_CHECKING:
     from av.video.stream import VideoStream
 
 LONGEST = 7 * 24 * 3600.0  # seconds
-# Frames left in a group of pictures from which on seeking to the next one is cheaper than decoding through them;
+# Frames left in a group of pictures from which on seeking to the next one is cheaper than decoding through.
 WORTH_A_SEEK = 8
-# and than reading over them, where they are not decoded.
-WORTH_A_SEEK_OVER = 128
 # After a seek Ogg guesses the times of its packets, and is often wrong.
 WITHOUT_SEEKING = ("ogg",)
 # They tell when packets are decoded, not when frames are shown: what is made of that is wrong where the two differ.
@@ -81,6 +79,7 @@ class Video:
         width, height: displayed size in pixels: upright, pixels square.
         rotation: degrees counter-clockwise by which the stored picture is turned to be upright: 0, 90, 180 or 270.
         partial: why only a part of the file can be read, or None.
+        keys: whether its key frames alone are looked at.
 
     Raises:
         MediaError: the file is missing, no video, damaged beyond reading, or absurd in size or length.
@@ -94,7 +93,7 @@ class Video:
         keys: bool = False,
     ) -> None:
         self.path = regular(Path(path))
-        self._tick, self._through, self._keys = tick, through, keys
+        self._tick, self._through, self.keys = tick, through, keys
         self._damaged = False
         self._animation = remade(self.path, tick)
         self._container, self._stream = self._open()
@@ -133,6 +132,11 @@ class Video:
     def codec(self) -> str:
         """FFmpeg's name of the codec: `h264`, `hevc`, `vp9`, `av1`, …"""
         return "webp" if self._animation else self._stream.codec.canonical_name
+
+    @property
+    def count(self) -> int:
+        """How many frames are displayed, be they looked at or not."""
+        return len(self._table.pts)
 
     @property
     def metadata(self) -> dict[str, str]:
@@ -230,7 +234,7 @@ class Video:
         table, wanted = self._table, self._pts[indices]
         group = np.searchsorted(table.keys, wanted, side="right") - 1
         to_next_key = np.searchsorted(table.pts, table.keys[group[1:]]) - np.searchsorted(table.pts, wanted[:-1])
-        seek = (np.diff(group) > 0) & (to_next_key > (WORTH_A_SEEK_OVER if self._keys else WORTH_A_SEEK))
+        seek = (np.diff(group) > 0) & (self.keys | (to_next_key > WORTH_A_SEEK))
         return np.split(indices, np.flatnonzero(seek) + 1)
 
     def _fetch(self, wanted: deque[int]) -> Iterator[tuple[int, VideoFrame]]:
@@ -276,17 +280,13 @@ class Video:
         """Frames in order of display; none if the seek lands after the key frame.
 
         From a clean start what is not needed is left out: of H.264 the frames that no other depends on, which the
-        bitstream marks strictly, so that the others come out the same to the bit; between key frames that are wanted
-        alone, all; and what the decoder would still ask for before it gives the last.
+        bitstream marks strictly, so that the others come out the same to the bit; and what the decoder would still ask
+        for before it gives the last.
         """
         sparing = start.clean and not self._table.fields
-        nonref = sparing and self.codec == "h264"
-        keys_alone = start.clean and self._keys
         for packet in self._packets_from(start.key):
-            wanted = packet.pts is None or packet.pts in needed
-            if keys_alone and not wanted and not packet.is_keyframe:
-                continue
-            self._stream.codec_context.skip_frame = "NONREF" if nonref and not wanted else "DEFAULT"
+            spared = sparing and self.codec == "h264" and packet.pts is not None and packet.pts not in needed
+            self._stream.codec_context.skip_frame = "NONREF" if spared else "DEFAULT"
             yield from self._decoded(packet.decode)
             if sparing and packet.pts is not None:
                 needed.discard(packet.pts)
@@ -351,7 +351,7 @@ class Video:
                 self._reopen()
             else:
                 # MPEG streams are searched by decoding stamps, the others by presentation.
-                by_decoding = self._container.format.name in ("mpegts", "mpeg")
+                by_decoding = self._container.format.name in MPEG
                 table = self._table
                 self._container.seek(int((table.seeks if by_decoding else table.keys)[key]), stream=self._stream)
             for packet in self._container.demux(self._stream):
@@ -360,7 +360,7 @@ class Video:
                 if not landed:
                     if not packet.is_keyframe:
                         continue
-                    landed = packet.pts is not None and packet.pts <= int(self._table.keys[key])
+                    landed = packet.pts is not None and packet.pts <= int(self._table.keys[key]) and self._known(packet)
                     if not landed:
                         return
                 yield packet
@@ -368,6 +368,11 @@ class Video:
             raise
         except FFmpegError:  # the file ends or breaks here; what was decoded stands
             self._damaged = True
+
+    def _known(self, packet: Packet[VideoStream]) -> bool:
+        """Whether a key frame after a seek is the one that it says to be."""
+        marks = self._table.marks
+        return not marks or marks.get(packet.pts or 0) == mark(packet)
 
     # -- opening -------------------------------------------------------------------------------------------------
 
@@ -380,9 +385,11 @@ class Video:
             ignore_all_but(stream)
             stream.thread_type = "AUTO"
             if not self._counted:
-                stream.codec_context.skip_frame = "NONKEY" if self._keys else "NONREF"
+                stream.codec_context.skip_frame = "NONREF"
             stream.codec_context.options = {"skip_loop_filter": "all"}
             packets = (packet for packet in container.demux(stream) if packet.size or packet.dts is None)
+            if self.keys and not self._counted:
+                packets = (packet for packet in packets if packet.is_keyframe or not packet.size)
             for frame in self._relabelled(frame for packet in packets for frame in self._decoded(packet.decode)):
                 yield float(self._seconds(np.array(frame.pts))), frame
 

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 INTERPOLATION = "BICUBIC"
 # Ways to write colours as brightness and two differences, numbered as in ITU-T H.273, that swscale knows; 0 is RGB.
-MATRICES = (0, 1, 4, 5, 6, 7, 9)
+BT709, BT601, BT2020 = 1, 5, 9
+MATRICES = (0, BT709, 4, BT601, 6, 7, BT2020)
 CONSTANT_LUMINANCE = 10  # BT.2020's other way; next to the usual one
 
 
@@ -63,12 +64,15 @@ class Rendering:
 
     def __init__(self, stream: VideoStream, first: VideoFrame) -> None:
         """Reads it from a video and the first of its frames."""
+        from av.video.reformatter import VideoReformatter
+
         self.turn = Turn.of(first)
         stored = _square_pixels(stream)
         self.width, self.height = stored[::-1] if self.turn.swap else stored
         # FFmpeg gives fields of HEVC as frames of their own.
         self._fields_apart = stream.codec.canonical_name == "hevc"
         self._upper_field: _UpperField | None = None
+        self._scaler = VideoReformatter()  # one for all frames: it keeps what it has prepared for their size
 
     def __call__(self, frame: VideoFrame, edge: int | None) -> NDArray[np.uint8]:
         """Pixels uint8 `[H, W, 3]`; `edge`: scaled down so that the shorter side is this many pixels."""
@@ -77,8 +81,9 @@ class Rendering:
         width, height = self._stored_size(edge)
         wide = tone.is_wide(frame.color_trc, frame.color_primaries)
         form = "rgb48le" if wide else "rgb24"
-        pixels: Any = frame.reformat(
-            width, height, format=form, interpolation=INTERPOLATION, src_colorspace=_matrix(frame)
+        # Threads would take longer to start than they save.
+        pixels: Any = self._scaler.reformat(
+            frame, width, height, form, _matrix(frame), interpolation=INTERPOLATION, threads=1
         ).to_ndarray()
         return self.turn(tone.to_screen(pixels, frame.color_trc, frame.color_primaries) if wide else pixels)
 
@@ -121,14 +126,14 @@ class _UpperField:
         return field
 
 
-def _matrix(frame: VideoFrame) -> str | None:
+def _matrix(frame: VideoFrame) -> int | None:
     """How the frame's numbers stand for colours; None: as its tag says."""
     if frame.colorspace in MATRICES:
         return None
     if frame.colorspace == CONSTANT_LUMINANCE:
-        return "BT2020"
+        return BT2020
     # Nobody says which colours a video without a tag has; all players take BT.709 for high definition.
-    return "ITU709" if frame.width >= 1280 or frame.height > 576 else "ITU601"
+    return BT709 if frame.width >= 1280 or frame.height > 576 else BT601
 
 
 def _square_pixels(stream: VideoStream) -> tuple[int, int]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +17,11 @@ from reelspace.media.files import failure
 
 if TYPE_CHECKING:
     from av.container import InputContainer
+    from av.packet import Packet
     from av.video.stream import VideoStream
+
+
+MPEG = ("mpegts", "mpeg")  # streams without marks between frames
 
 
 class Table(NamedTuple):
@@ -30,6 +36,8 @@ class Table(NamedTuple):
         decoded: decoding stamps of the displayed frames, in the order of the file.
         untimed: no frame has a stamp: all of the above mean nothing.
         fields: some frames are spread over two packets.
+        marks: checksums of key frames by their stamps, where packets are cut out of a stream that does not mark them:
+            there the first ones after a seek may be labelled with the times of others.
     """
 
     pts: NDArray[np.int64]
@@ -40,6 +48,7 @@ class Table(NamedTuple):
     decoded: NDArray[np.int64]
     untimed: bool = False
     fields: bool = False
+    marks: Mapping[int, int] = MappingProxyType({})
 
 
 class _Packets(NamedTuple):
@@ -52,8 +61,9 @@ class _Packets(NamedTuple):
     hidden: NDArray[np.int64]
     heard: float  # seconds: up to where there is anything, sound or picture
     broken: bool
-    untimed: bool = False
-    fields: bool = False
+    untimed: bool
+    fields: bool
+    marks: Mapping[int, int]
 
 
 def read_table(path: Path, container: InputContainer, stream: VideoStream, tick: Callable[[], None]) -> Table:
@@ -79,39 +89,61 @@ def read_table(path: Path, container: InputContainer, stream: VideoStream, tick:
     by_time = np.argsort(pts[key], kind="stable")
     partial = _partial(container, stream, end, packets)
     seeks, decoded = packets.dts[key][by_time], packets.dts[is_shown]
-    return Table(displayed, end, pts[key][by_time], seeks, partial, decoded, fields=packets.fields)
+    return Table(displayed, end, pts[key][by_time], seeks, partial, decoded, fields=packets.fields, marks=packets.marks)
 
 
 def _read_packets(path: Path, container: InputContainer, stream: VideoStream, tick: Callable[[], None]) -> _Packets:
     from av.error import FFmpegError
 
-    rows: list[tuple[int, int, int, bool, bool]] = []
-    broken = untimed = fields = False
-    heard, second_fields = 0.0, SecondFields(stream)
+    rows, broken, heard = _Rows(container, stream), False, 0.0
     try:
         for packet in container.demux():
             tick()
             if packet.stream_index != stream.index:
                 heard = max(heard, float((packet.pts or 0) * packet.time_base))
-            elif packet.size and second_fields.is_second(packet):
-                fields = True
-                if rows:
-                    first = rows[-1]
-                    rows[-1] = (*first[:2], first[2] + (packet.duration or 0), *first[3:])
-            elif packet.pts is not None:
-                decoded = packet.pts if packet.dts is None else packet.dts
-                rows.append((packet.pts, decoded, packet.duration or 0, packet.is_keyframe, packet.is_discard))
+            else:
+                rows.add(packet)
                 broken |= packet.is_corrupt
-            elif packet.size:  # damaged; or no packet has a time
-                untimed = True
     except MemoryError:
         raise
     except FFmpegError:
         broken = True
-    if not rows and not untimed:
+    if not rows.rows and not rows.untimed:
         raise failure(path, "its video has no frames")
-    pts, dts, length, key, hidden = np.array(rows, dtype=np.int64).reshape(-1, 5).T
-    return _Packets(pts, dts, length, key, hidden, heard, broken or untimed, untimed=not rows, fields=fields)
+    pts, dts, length, key, hidden = np.array(rows.rows, dtype=np.int64).reshape(-1, 5).T
+    broken |= rows.untimed  # some without times beside others that have them: damaged
+    return _Packets(pts, dts, length, key, hidden, heard, broken, not rows.rows, rows.fields, rows.marks)
+
+
+class _Rows:
+    """Gathers what the packets of the video say."""
+
+    def __init__(self, container: InputContainer, stream: VideoStream) -> None:
+        self.rows: list[tuple[int, int, int, bool, bool]] = []
+        self.untimed = self.fields = False
+        self.marks: dict[int, int] = {}
+        self._marking = container.format.name in MPEG
+        self._second_fields = SecondFields(stream)
+
+    def add(self, packet: Packet[Any]) -> None:
+        length = packet.duration or 0
+        if packet.size and self._second_fields.is_second(packet):
+            self.fields = True
+            if self.rows:
+                first = self.rows[-1]
+                self.rows[-1] = (*first[:2], first[2] + length, *first[3:])
+        elif packet.pts is not None:
+            decoded = packet.pts if packet.dts is None else packet.dts
+            self.rows.append((packet.pts, decoded, length, packet.is_keyframe, packet.is_discard))
+            if self._marking and packet.is_keyframe:
+                self.marks[packet.pts] = mark(packet)
+        elif packet.size:
+            self.untimed = True
+
+
+def mark(packet: Packet[Any]) -> int:
+    """A checksum by which a packet is known again."""
+    return zlib.crc32(memoryview(packet))
 
 
 def last_length(pts: NDArray[np.int64], stream: VideoStream, lengths: NDArray[np.int64] | None = None) -> int:

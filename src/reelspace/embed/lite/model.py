@@ -98,7 +98,8 @@ class Lite:
         if isinstance(video, Span):
             video = sample(video, self.sampling)
         chosen = self.sampling.policy.choose(video.times, video.start, video.end)
-        return [vision.prepare(video.pixels[index]) for index in chosen]
+        prepared = {index: vision.prepare(video.pixels[index]) for index in np.unique(chosen).tolist()}
+        return [prepared[index] for index in chosen.tolist()]
 
     def _run(self, prepared: Sequence[_Prepared], side: str) -> Vectors:
         """Each part gets its own vector; a mix is the weighted sum of its text's and its pictures' mean."""
