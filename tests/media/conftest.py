@@ -164,6 +164,12 @@ def matrix(tmp_path_factory):
     return tmp_path_factory.mktemp("matrix")
 
 
+@pytest.fixture(scope="session")
+def kinds():
+    """The kinds by name."""
+    return {kind.name: kind for kind in KINDS}
+
+
 @pytest.fixture(params=KINDS, ids=lambda kind: kind.name)
 def kind(request):
     return request.param

@@ -53,6 +53,14 @@ def test_a_policy_takes_the_frames_it_names(kind, clip, policy):
     assert (frames.start, frames.end) == (0.0, duration)
 
 
+@pytest.mark.parametrize("name", ["fields.mpg", "interlaced.mpg", "stream.ts", "open-gop.ts"])
+def test_every_frame_alone_of_streams_without_marks_between_frames(kinds, matrix, name):
+    """After a seek such a stream begins anywhere, and the first frames may be taken for others."""
+    with Video(kinds[name].write(matrix)) as video:
+        numbers = range(len(video.times))
+        assert [read_barcode(video.frames([index])[0]) for index in numbers] == list(numbers)
+
+
 def test_windows_one_after_another_are_the_same_as_each_alone(clip):
     sampling = Sampling(Uniform(4), edge=64)
     with Video(clip) as video:
