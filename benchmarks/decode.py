@@ -17,6 +17,7 @@ import argparse
 import importlib.metadata
 import importlib.util
 import os
+import resource
 import sys
 import tempfile
 import time
@@ -175,8 +176,8 @@ class Figures:
 
 
 def _processors() -> float:
-    used = os.times()
-    return used.user + used.system
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
 
 
 def measure(tasks: dict[str, tuple[Path, Sequence[int], dict]], runs: int) -> dict[str, dict[str, Figures]]:

@@ -280,13 +280,15 @@ class Video:
         """Frames in order of display; none if the seek lands after the key frame.
 
         From a clean start what is not needed is left out: of H.264 the frames that no other depends on, which the
-        bitstream marks strictly, so that the others come out the same to the bit; and what the decoder would still ask
-        for before it gives the last.
+        bitstream marks strictly, so that the others come out the same to the bit; of codecs without any dependence all
+        but what is needed; and what the decoder would still ask for before it gives the last.
         """
         sparing = start.clean and not self._table.fields
         for packet in self._packets_from(start.key):
-            spared = sparing and self.codec == "h264" and packet.pts is not None and packet.pts not in needed
-            self._stream.codec_context.skip_frame = "NONREF" if spared else "DEFAULT"
+            spared = sparing and packet.pts is not None and packet.pts not in needed
+            if spared and self._stream.codec.intra_only:
+                continue
+            self._stream.codec_context.skip_frame = "NONREF" if spared and self.codec == "h264" else "DEFAULT"
             yield from self._decoded(packet.decode)
             if sparing and packet.pts is not None:
                 needed.discard(packet.pts)
