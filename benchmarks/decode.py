@@ -1,192 +1,321 @@
-"""Speed of getting frames out of a video, beside what others offer, in one run.
+"""Speed of getting frames out of a video, beside what others offer, in one run. Markdown on stdout.
 
-    python benchmarks/decode.py [--runs 5]
+    python benchmarks/decode.py [--seconds 60] [--runs 5] [--clips easy busy matrix]
 
-One generated clip of 60 s 1080p H.264 (three B-frames, key frames up to 8 s apart, a cut every 6 s, the frame number
-burnt in): eight uniform frames at 224 px, and the default windows with eight frames each. Every answer is checked by
-its barcodes: a peer that is fast and wrong is shown as wrong. Times are the best of the runs, which take turns; beside
-the time on the clock stands that of the processors, which says more on a machine that is busy with other things.
-Peers that are not installed are skipped, and named: pip install opencv-python-headless torchcodec decord
+Three samplings, at 224 px: 8 uniform frames, one frame a second, every key frame. Of clips of 1080p H.264, easy and
+busy, and of the files that the tests generate (`matrix`; 8 uniform frames). Every answer is judged by the barcodes of
+its frames: who is fast and wrong is wrong. Peers take turns (A B C A B C …). The figures are the least time on the
+clock and of all processors, the latter more telling on a machine that is busy with other things. The last line of each
+table is the ratio of ours to the fastest peer that is right.
+Peers that are not installed are skipped, and named: pip install opencv-python-headless decord torchcodec==0.13.0
+(torchcodec needs FFmpeg's libraries: apt-get install ffmpeg).
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.metadata
 import importlib.util
 import os
+import resource
 import sys
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import redirect_stderr
 from pathlib import Path
 
 import av
+import footage
 import numpy as np
 
-ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT / "tests"))
+from clips import every_frame, read_barcodes
+from reelspace.media.decode import Video
 
-from clips import Scene, read_barcodes, write_clip  # noqa: E402
-from reelspace.item import Span  # noqa: E402
-from reelspace.media.decode import Video, sample  # noqa: E402
-from reelspace.media.policy import Sampling, Uniform  # noqa: E402
-from reelspace.media.reader import Closed, Reader, ScanJob, WindowRead  # noqa: E402
-from reelspace.media.windows import Shots  # noqa: E402
+sys.path.insert(0, str(footage.ROOT / "tests" / "media"))
+EDGE = 224
 
-SECONDS, COUNT, EDGE = 60, 1800, 224
-WANTED = [round(index) for index in np.linspace(0, COUNT - 1, 8)]
-SAMPLING = Sampling(Uniform(8), edge=EDGE)
+Pictures = list[np.ndarray]
+Reading = Callable[[Path, Sequence[int], tuple[int, int]], Pictures]
 
 
-def clip() -> Path:
-    """The clip, made once."""
-    path = ROOT / ".cache" / "benchmarks" / "1080p.mp4"
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        print("making the clip …", file=sys.stderr)
-        scenes = [Scene(6, seed=number, pan=0.05) for number in range(SECONDS // 6)]
-        options = {"preset": "veryfast", "crf": "23", "sc_threshold": "40", "keyint_min": "25"}
-        unfinished = path.with_name("unfinished.mp4")
-        write_clip(unfinished, size=(1920, 1080), scenes=scenes, gop=250, bframes=3, options=options)
-        unfinished.rename(path)
-    return path
+def reelspace(path: Path, numbers: Sequence[int], size: tuple[int, int]) -> Pictures:
+    """Frames by index from the table of displayed frames."""
+    with Video(path) as video:
+        return list(video.frames(numbers, edge=EDGE))
 
 
-def reelspace(path: Path) -> np.ndarray:
-    """What this package does."""
-    return sample(Span(path), SAMPLING).pixels
+def reelspace_keys(path: Path, numbers: Sequence[int], size: tuple[int, int]) -> Pictures:
+    """Key frames alone."""
+    with Video(path, keys=True) as video:
+        return list(video.frames(range(len(video.times)), edge=EDGE))
 
 
-def pyav_sequential(path: Path) -> np.ndarray:
+def pyav_sequential(path: Path, numbers: Sequence[int], size: tuple[int, int]) -> Pictures:
     """Decode everything, keep what is wanted."""
+    wanted, found = set(numbers), {}
     with av.open(str(path)) as container:
         stream = container.streams.video[0]
         stream.thread_type = "AUTO"
-        frames = (frame for number, frame in enumerate(container.decode(stream)) if number in WANTED)
-        return np.stack([frame.reformat(398, EDGE, format="rgb24").to_ndarray() for frame in frames])
+        for number, frame in enumerate(container.decode(stream)):
+            if number in wanted:
+                found[number] = frame.reformat(*size, format="rgb24").to_ndarray()
+                if len(found) == len(wanted):
+                    break
+    return [found[number] for number in numbers]
 
 
-def pyav_naive_seek(path: Path) -> np.ndarray:
+def pyav_naive_seek(path: Path, numbers: Sequence[int], size: tuple[int, int]) -> Pictures:
     """What many scripts do: seek to index / fps, take the first frame not before it."""
     out = []
     with av.open(str(path)) as container:
         stream = container.streams.video[0]
-        for number in WANTED:
+        for number in numbers:
             target = number / stream.average_rate
             container.seek(int(target / stream.time_base), stream=stream)
             frame = next(frame for frame in container.decode(stream) if frame.time >= target - 1e-6)
-            out.append(frame.reformat(398, EDGE, format="rgb24").to_ndarray())
-    return np.stack(out)
+            out.append(frame.reformat(*size, format="rgb24").to_ndarray())
+    return out
 
 
-def opencv(path: Path) -> np.ndarray:
+def pyav_key_frames(path: Path, numbers: Sequence[int], size: tuple[int, int]) -> Pictures:
+    """`skip_frame = NONKEY`."""
+    with av.open(str(path)) as container:
+        stream = container.streams.video[0]
+        stream.thread_type, stream.codec_context.skip_frame = "AUTO", "NONKEY"
+        return [frame.reformat(*size, format="rgb24").to_ndarray() for frame in container.decode(stream)]
+
+
+def opencv_seek(path: Path, numbers: Sequence[int], size: tuple[int, int]) -> Pictures:
     """Set the position, read."""
     import cv2
 
     capture, out = cv2.VideoCapture(str(path)), []
-    for number in WANTED:
+    for number in numbers:
         capture.set(cv2.CAP_PROP_POS_FRAMES, number)
-        _, frame = capture.read()
-        out.append(cv2.resize(frame, (398, EDGE), interpolation=cv2.INTER_AREA)[:, :, ::-1])
+        out.append(_resized(capture.read()[1], size))
     capture.release()
-    return np.stack(out)
+    return out
 
 
-def torchcodec(path: Path) -> np.ndarray:
+def opencv_grab(path: Path, numbers: Sequence[int], size: tuple[int, int]) -> Pictures:
+    """Grab every frame, retrieve those that are wanted."""
+    import cv2
+
+    capture, wanted, out = cv2.VideoCapture(str(path)), set(numbers), {}
+    for number in range(max(numbers) + 1):
+        capture.grab()
+        if number in wanted:
+            out[number] = _resized(capture.retrieve()[1], size)
+    capture.release()
+    return [out[number] for number in numbers]
+
+
+def _resized(frame: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+    import cv2
+
+    return cv2.resize(frame, size, interpolation=cv2.INTER_AREA)[:, :, ::-1]
+
+
+def torchcodec(path: Path, numbers: Sequence[int], size: tuple[int, int]) -> Pictures:
     """Its exact mode, frames by index."""
     from torchcodec.decoders import VideoDecoder
 
-    frames = VideoDecoder(str(path), dimension_order="NHWC").get_frames_at(WANTED).data
-    return frames.numpy()
+    return list(VideoDecoder(str(path), dimension_order="NHWC").get_frames_at(list(numbers)).data.numpy())
 
 
-def decord(path: Path) -> np.ndarray:
+def torchcodec_approximate(path: Path, numbers: Sequence[int], size: tuple[int, int]) -> Pictures:
+    """Its approximate mode: no pass over the packets."""
+    from torchcodec.decoders import VideoDecoder
+
+    decoder = VideoDecoder(str(path), dimension_order="NHWC", seek_mode="approximate")
+    return list(decoder.get_frames_at(list(numbers)).data.numpy())
+
+
+def decord(path: Path, numbers: Sequence[int], size: tuple[int, int]) -> Pictures:
     """Frames by index."""
     from decord import VideoReader
 
-    return VideoReader(str(path), width=398, height=EDGE).get_batch(WANTED).asnumpy()
+    return list(VideoReader(str(path), width=size[0], height=size[1]).get_batch(list(numbers)).asnumpy())
 
 
-PEERS: dict[str, tuple[Callable[[Path], np.ndarray], str]] = {
+PEERS: dict[str, tuple[Reading, str]] = {
     "reelspace": (reelspace, "av"),
+    "torchcodec": (torchcodec, "torchcodec"),
+    "torchcodec, approximate": (torchcodec_approximate, "torchcodec"),
+    "decord": (decord, "decord"),
+    "OpenCV, seek": (opencv_seek, "cv2"),
+    "OpenCV, grab": (opencv_grab, "cv2"),
     "PyAV, sequential": (pyav_sequential, "av"),
     "PyAV, naive seek": (pyav_naive_seek, "av"),
-    "OpenCV, seek": (opencv, "cv2"),
-    "torchcodec": (torchcodec, "torchcodec"),
-    "decord": (decord, "decord"),
 }
+KEY_PEERS = PEERS | {"reelspace": (reelspace_keys, "av"), "PyAV, skip_frame": (pyav_key_frames, "av")}
 
 
-class Stopwatch:
-    """The least time on the clock, and of all processors, that a block of code took in several runs; in seconds."""
+class Figures:
+    """The least times of one peer on one task, and whether it was right."""
 
     def __init__(self) -> None:
         self.clock = self.processors = np.inf
+        self.right = True
 
-    def __enter__(self) -> None:
-        self._begun = time.perf_counter(), self._used()
-
-    def __exit__(self, *_: object) -> None:
-        clock, processors = self._begun
-        self.clock = min(self.clock, time.perf_counter() - clock)
-        self.processors = min(self.processors, self._used() - processors)
-
-    def _used(self) -> float:
-        used = os.times()
-        return used.user + used.system + used.children_user + used.children_system
+    def take(self, reading: Reading, path: Path, numbers: Sequence[int], size: tuple[int, int]) -> None:
+        """One run."""
+        begun, used = time.perf_counter(), _processors()
+        try:
+            pictures = reading(path, numbers, size)
+        except Exception:
+            pictures = []
+        self.clock = min(self.clock, time.perf_counter() - begun)
+        self.processors = min(self.processors, _processors() - used)
+        self.right = self.right and read_barcodes(pictures) == list(numbers)
 
     def __str__(self) -> str:
-        return f"{self.clock * 1000:7.0f} ms {self.processors * 1000:7.0f} ms"
+        figures = f"{self.clock * 1000:.0f} / {self.processors * 1000:.0f}"
+        return figures if self.right else f"wrong ({figures})"
 
 
-def uniform_frames(path: Path, runs: int) -> None:
-    """Prints the table of peers."""
-    there = [name for name, (_, module) in PEERS.items() if importlib.util.find_spec(module)]
-    watches, right = {name: Stopwatch() for name in there}, dict[str, bool]()
-    for _ in range(runs):
-        for name in there:
-            with watches[name]:
-                pixels = PEERS[name][0](path)
-            right[name] = read_barcodes(pixels) == WANTED
-    print(f"8 uniform frames of {SECONDS} s 1080p           clock   processors   clock / ours")
-    ours = watches["reelspace"].clock
+def _processors() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def measure(tasks: dict[str, tuple[Path, Sequence[int], dict]], runs: int) -> dict[str, dict[str, Figures]]:
+    """Figures by task and peer."""
+    figures: dict[str, dict[str, Figures]] = {}
+    for task, (path, numbers, peers) in tasks.items():
+        with Video(path) as video:
+            scale = min(1.0, EDGE / min(video.width, video.height))
+            size = (round(video.width * scale), round(video.height * scale))
+        there = {name: reading for name, (reading, module) in peers.items() if importlib.util.find_spec(module)}
+        figures[task] = {name: Figures() for name in there}
+        for _ in range(runs):
+            for name, reading in there.items():
+                figures[task][name].take(reading, path, numbers, size)
+    return figures
+
+
+def table(title: str, figures: dict[str, dict[str, Figures]]) -> None:
+    """Prints tasks as columns, peers as rows."""
+    names = list(dict.fromkeys(name for column in figures.values() for name in column))
+    print(f"\n### {title}: ms on the clock / of all processors\n")
+    print(f"| | {' | '.join(figures)} |")
+    print(f"|---|{'---|' * len(figures)}")
+    for name in names:
+        print(f"| {name} | {' | '.join(str(column.get(name, '')) for column in figures.values())} |")
+    print(f"| **ours / fastest that is right** | {' | '.join(map(ratio, figures.values()))} |")
+
+
+def ratio(column: dict[str, Figures]) -> str:
+    """Ours to the fastest peer that is right: by the clock / by the processors."""
+    ours = column["reelspace"]
+    others = [one for name, one in column.items() if name != "reelspace" and one.right]
+    if not ours.right:
+        return "WRONG"
+    if not others:
+        return "none is"
+    clock, used = (min(getattr(one, kind) for one in others) for kind in ("clock", "processors"))
+    return f"{ours.clock / clock:.2f} / {ours.processors / used:.2f}"
+
+
+def clip_tasks(path: Path) -> dict[str, tuple[Path, Sequence[int], dict]]:
+    """The three samplings of one clip."""
+    with Video(path) as video, Video(path, keys=True) as keys:
+        uniform = [round(index) for index in np.linspace(0, len(video.times) - 1, 8)]
+        every_second = [video.index_at(second) for second in range(int(video.duration))]
+        key_frames = [video.index_at(time) for time in keys.times]
+    return {
+        "8 uniform": (path, uniform, PEERS),
+        "1 fps": (path, every_second, PEERS),
+        f"{len(key_frames)} key frames": (path, key_frames, KEY_PEERS),
+    }
+
+
+def matrix_tasks(folder: Path) -> dict[str, tuple[Path, Sequence[int], dict]]:
+    """8 uniform frames of every kind of file of the tests."""
+    from conftest import KINDS
+
+    tasks = {}
+    for kind in KINDS:
+        path = kind.write(folder)
+        if kind.settings.get("barcode", True):
+            turned = (kind.settings.get("rotation", 0), kind.settings.get("mirror", False))
+            shown = every_frame(path, *turned, kind.rate)[0]
+            tasks[kind.name] = path, [shown[round(at)] - kind.first for at in np.linspace(0, len(shown) - 1, 8)], PEERS
+    return tasks
+
+
+def matrix(runs: int) -> None:
+    """Prints who is right on how many kinds, and where ours is not among the fastest."""
+    from conftest import KINDS
+
+    first = {kind.name: kind.first for kind in KINDS}
+    with tempfile.TemporaryDirectory() as folder:
+        tasks = matrix_tasks(Path(folder))
+        shifted = {name: _shifted(peers, first[name]) for name, (_, _, peers) in tasks.items()}
+        figures = measure({name: (*task[:2], shifted[name]) for name, task in tasks.items()}, runs)
+    print(f"\n### {len(figures)} kinds of files, 8 uniform frames\n")
+    print("| | right on |\n|---|---|")
     for name in PEERS:
-        if name in there:
-            watch = watches[name]
-            print(f"  {name:30} {watch} {watch.clock / ours:8.2f} ×  {'right' if right[name] else 'WRONG'}")
-        else:
-            print(f"  {name:30} not installed: skipped")
+        known = [column[name] for column in figures.values() if name in column]
+        print(f"| {name} | {sum(one.right for one in known)} of {len(known)} |" if known else f"| {name} | – |")
+    print("\n| kind | ours, ms | fastest that is right, ms | ratio, clock / processors |\n|---|---|---|---|")
+    for kind, column in figures.items():
+        others = {name: one for name, one in column.items() if name != "reelspace" and one.right}
+        best = min(others, key=lambda name: others[name].clock, default=None)
+        fastest = "none" if best is None else f"{others[best].clock * 1000:.1f} ({best})"
+        print(f"| {kind} | {column['reelspace'].clock * 1000:.1f} | {fastest} | {ratio(column)} |")
 
 
-def default_windows(path: Path, runs: int) -> None:
-    """Prints how fast the default windows are read, beside decoding every frame once."""
-    scan, whole = Stopwatch(), Stopwatch()
-    for _ in range(runs):
-        with scan, Reader(workers=1) as reader:
-            events = list(reader.scan([ScanJob(path, Shots(), SAMPLING)]))
-        assert isinstance(events[-1], Closed)
-        with whole, av.open(str(path)) as container:
-            container.streams.video[0].thread_type = "AUTO"
-            assert sum(1 for _ in container.decode(video=0)) == COUNT
-    windows = [event for event in events if isinstance(event, WindowRead)]
-    with Video(path) as video:
-        for event in windows:
-            first, last = video.displayed(event.start, event.end)
-            expected = [first + round(index) for index in np.linspace(0, last - first - 1, 8)]
-            assert read_barcodes(event.frames.pixels) == expected
-    print(f"{len(windows)} default windows of it, 8 frames each, all right")
-    for name, watch in (("reelspace, a worker started", scan), ("decoding alone", whole)):
-        print(f"  {name:30} {watch} {SECONDS / watch.clock:8.1f} × real time")
+def _shifted(peers: dict, first: int) -> dict:
+    """Readings whose barcodes count from the first displayed frame."""
+    from clips import burn_barcode, read_barcode
+
+    def shift(reading: Reading) -> Reading:
+        def read(path: Path, numbers: Sequence[int], size: tuple[int, int]) -> Pictures:
+            pictures = [np.array(picture) for picture in reading(path, numbers, size)]
+            for picture in pictures if first else ():
+                number = read_barcode(picture)
+                burn_barcode(picture, 0xFFFF if number is None else number - first)
+            return pictures
+
+        return read
+
+    return {name: (shift(reading), module) for name, (reading, module) in peers.items()}
+
+
+def versions() -> str:
+    """Of everything that is compared."""
+    names = ("av", "torchcodec", "decord", "opencv-python-headless")
+    found = [f"{name} {importlib.metadata.version(name)}" for name in names if _installed(name)]
+    missing = [name for name in names if not _installed(name)]
+    return f"Python {sys.version.split()[0]}, {', '.join(found)}" + (f"; not installed: {missing}" if missing else "")
+
+
+def _installed(name: str) -> bool:
+    try:
+        importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True
 
 
 def main() -> None:
-    """Runs all of it."""
+    """Runs what is asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=5)
-    runs = parser.parse_args().runs
-    path = clip()
-    print(f"Python {sys.version.split()[0]}, PyAV {av.__version__}")
-    uniform_frames(path, runs)
-    default_windows(path, runs)
+    parser.add_argument("--seconds", type=int, default=60, help="length of the two clips")
+    parser.add_argument("--clips", nargs="+", default=["easy", "busy", "matrix"], choices=["easy", "busy", "matrix"])
+    arguments = parser.parse_args()
+    print(versions())
+    with Path(os.devnull).open("w") as nowhere, redirect_stderr(nowhere):
+        for name in ("easy", "busy"):
+            if name in arguments.clips:
+                path = getattr(footage, name)(arguments.seconds)
+                title = f"{arguments.seconds} s 1080p H.264, {name}"
+                table(title, measure(clip_tasks(path), arguments.runs))
+        if "matrix" in arguments.clips:
+            matrix(arguments.runs)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,8 @@ from typing import Any
 
 import av
 import numpy as np
+import PIL.Image
+import PIL.ImageSequence
 from numpy.typing import NDArray
 
 Picture = NDArray[np.uint8]
@@ -110,6 +112,7 @@ def write_clip(
     options: Mapping[str, str] | None = None,
     container_options: Mapping[str, str] | None = None,
     metadata: Mapping[str, str] | None = None,
+    container: str | None = None,
 ) -> Path:
     """Writes a test video; its container is told by the ending of `path`.
 
@@ -128,6 +131,7 @@ def write_clip(
         mirror: the stored picture must be flipped left–right as well.
         pixel_aspect: width of a pixel over its height, stored so that the displayed width is `size[0]`.
         audio: add a sine tone.
+        container: FFmpeg's name of it, where the ending does not tell.
     """
     path = Path(path)
     scenes = list(scenes) or [Scene(seconds, seed=1, pan=0.05)]
@@ -140,21 +144,22 @@ def write_clip(
     stored = (height, width) if rotation % 180 else (width, height)
     if pixel_aspect is not None:
         stored = (round(stored[0] / pixel_aspect), stored[1])
-    with av.open(str(path), "w", options=dict(container_options or {})) as container:
-        container.metadata.update(metadata or {})
-        stream: Any = container.add_stream(codec, rate=Fraction(fps).limit_denominator(1001))
+    with av.open(str(path), "w", format=container, options=dict(container_options or {})) as output:
+        output.metadata.update(metadata or {})
+        stream: Any = output.add_stream(codec, rate=Fraction(fps).limit_denominator(1001))
         stream.width, stream.height = stored
         stream.pix_fmt, stream.gop_size, stream.max_b_frames = pix_fmt, gop, bframes
         stream.codec_context.thread_count = 1  # the same bytes everywhere; and libvpx's threads spin while they wait
-        # MPEG-2 knows only its own few rates; in AVI, MPEG-4 counts frames.
-        counts = codec in ("mpeg2video", "mpeg4")
+        # MPEG-2 knows only its own few rates; in AVI, MPEG-4 counts frames; and a bare stream knows no other clock.
+        constant = "force-cfr=1" in (options or {}).get("x264-params", "")
+        counts = constant or codec in ("mpeg2video", "mpeg4", "dvvideo", "wmv2")
         stream.codec_context.time_base = 1 / stream.average_rate if counts else TIME_BASE
         stream.options = _codec_options(codec, gop, bframes) | dict(options or {})
         if pixel_aspect is not None:
             stream.sample_aspect_ratio = pixel_aspect
         if rotation or mirror:
             stream.set_display_rotation(rotation, hflip=mirror)
-        sound = container.add_stream("aac", rate=48_000, layout="mono") if audio else None
+        sound = output.add_stream("aac", rate=48_000, layout="mono") if audio else None
         for number, (time, step) in enumerate(zip(times, steps, strict=True)):
             picture = draw(number, time).copy() if draw else _scene_picture(scenes, time, width, height)
             if barcode:
@@ -163,10 +168,10 @@ def write_clip(
             frame = frame.reformat(*stored, format=pix_fmt)
             frame.pts, frame.time_base = round((start + time) / TIME_BASE), TIME_BASE
             frame.duration = round(step / TIME_BASE)
-            container.mux(stream.encode(frame))
-        container.mux(stream.encode())
+            output.mux(stream.encode(frame))
+        output.mux(stream.encode())
         if sound is not None:
-            _add_tone(container, sound, start, times[-1] + steps[-1])
+            _add_tone(output, sound, start, times[-1] + steps[-1])
     return path
 
 
@@ -260,16 +265,48 @@ def pack_frames(source: Path, path: Path) -> Path:
     return path
 
 
-def every_frame(path: str | Path, rotation: int = 0, mirror: bool = False) -> tuple[list[int | None], list[float]]:
+def write_animation(path: Path) -> Path:
+    """An animated WebP by Pillow: 12 frames of 40 to 150 ms, the middle ones see-through in one corner."""
+    pictures = []
+    for number in range(12):
+        picture = Scene(seed=1).draw(0, 320, 180).copy()
+        burn_barcode(picture, number)
+        pictures.append(PIL.Image.fromarray(picture).convert("RGBA"))
+        if 4 <= number < 8:
+            pictures[-1].paste((0, 0, 0, 0), (300, 160, 320, 180))
+    lengths = [40 + 10 * number for number in range(12)]
+    pictures[0].save(path, save_all=True, append_images=pictures[1:], duration=lengths, lossless=True)
+    return path
+
+
+def every_frame(
+    path: str | Path, rotation: int = 0, mirror: bool = False, rate: float | None = None
+) -> tuple[list[int | None], list[float]]:
     """All displayed frames by plain sequential decoding: their barcodes and their times in seconds from the first.
 
     The second way: no packet table, no seeking, and turned by what the clip was written with, not by its metadata.
+
+    Args:
+        rate: frames a second, where frames do not carry their times.
     """
+    if Path(path).suffix == ".webp":
+        return _every_frame_of_animation(path)
     numbers, times = [], []
     with av.open(str(path)) as container:
         for frame in container.decode(container.streams.video[0]):
             picture = np.rot90(frame.to_ndarray(format="rgb24"), rotation // 90)
             numbers.append(read_barcode(picture[:, ::-1] if mirror else picture))
             times.append(frame.time)
+    if rate is not None:
+        return numbers, [number / rate for number in range(len(numbers))]
     times.sort()  # frames come in order, even where they are labelled otherwise
     return numbers, [time - times[0] for time in times]
+
+
+def _every_frame_of_animation(path: str | Path) -> tuple[list[int | None], list[float]]:
+    numbers, times = [], [0.0]
+    with PIL.Image.open(path) as image:
+        for frame in PIL.ImageSequence.Iterator(image):
+            numbers.append(read_barcode(np.asarray(frame.convert("RGB"))))
+            times.append(times[-1] + frame.info["duration"] / 1000)
+    return numbers, times[:-1]

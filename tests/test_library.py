@@ -12,7 +12,7 @@ import pytest
 
 import sketch
 from clips import Scene, write_clip
-from conftest import colour_clip
+from conftest import SIZE, colour_clip
 from reelspace import Item, Library
 from reelspace.errors import EncodeError, ItemError, LibraryError, MediaError, ModelError
 from reelspace.index.catalogue import Catalogue
@@ -362,6 +362,37 @@ class TestIndexing:
         assert library.status().windows == 27
         assert counts(library.index()) == {"unchanged": 6}
         assert database(library).execute("SELECT count(*) FROM vectors").fetchone() == (27,)
+
+    def test_a_fast_run_is_made_good_by_the_next_and_never_undoes_one(self, library, folder):
+        assert library.index(folder, fast=True).embedded == 6
+        assert library.verify().findings == []
+        assert library.search("magenta", k=1).hits[0].path.endswith("blue-yellow-magenta.mp4")
+        again = library.index(fast=True)
+        assert (again.embedded, again.unchanged) == (0, 6)
+        whole = library.index()
+        assert (whole.embedded, whole.unchanged) == (6, 0)
+        assert library.verify().findings == []
+        assert library.index().embedded == library.index(fast=True).embedded == 0
+
+    def test_a_fast_run_sees_key_frames_and_the_next_all_of_the_same_stretch(self, library, tmp_path):
+        def draw(number, time):
+            return np.full((64, 96, 3), (220, 20, 20) if number % 10 == 0 else (20, 20, 220), np.uint8)
+
+        path = write_clip(tmp_path / "blink.mp4", draw=draw, seconds=3, **SIZE)
+        library.index(path, fast=True)
+        fast = {word: library.search(word).hits[0] for word in ("red", "blue")}
+        library.index()
+        whole = {word: library.search(word).hits[0] for word in ("red", "blue")}
+        assert fast["red"].score > fast["blue"].score
+        assert whole["blue"].score > whole["red"].score
+        assert {(hit.start, hit.end) for hit in (*fast.values(), *whole.values())} == {(0.0, 3.0)}
+
+    def test_another_model_takes_whole_windows_of_a_library_also_in_a_fast_run(self, library, folder):
+        library.index(folder)
+        assert library.index(model="sketch2", fast=True).embedded == 6
+        assert library.index().embedded == library.index(model="sketch2").embedded == 0
+        library.use("sketch2")
+        assert library.verify().findings == []
 
     def test_what_is_not_there_is_refused(self, library, tmp_path):
         with pytest.raises(LibraryError, match="knows no folders"):

@@ -6,6 +6,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from dataclasses import replace
 from functools import wraps
 from os import PathLike
 from pathlib import Path
@@ -111,6 +112,7 @@ class Library(Searchable):
         prune: bool = False,
         model: str | None = None,
         windowing: Windowing | None = None,
+        fast: bool = False,
         approximate: bool | None = None,
         progress: Callable[[Progress], None] | None = None,
     ) -> IndexReport:
@@ -127,6 +129,8 @@ class Library(Searchable):
             prune: forget missing files and all vectors that no file needs.
             model: build this model's space beside the active one (`use` cuts over); default: the active one.
             windowing: how videos are cut into windows from now on; those cut otherwise are read again.
+            fast: look at key frames alone, many times faster; windows begin and end where these do. What was indexed
+                whole stays so; a later run that is not fast looks at the rest of what is new.
             approximate: search through an approximate index from now on (needs the extra `ann`), or exactly. Left
                 out, it stays as it is; until it is said, searches are exact below 300,000 windows.
             progress: called after every window and file.
@@ -146,7 +150,7 @@ class Library(Searchable):
                     self._embedder(model or self._model_in_use()),
                     self._reader,
                     self._thumbnails,
-                    self._windowing(writer, windowing),
+                    replace(self._windowing(writer, windowing), fast=fast),
                     Options(retry, rehash, prune, named=bool(paths), progress=progress),
                 )
                 report = indexer.run(roots)
@@ -392,9 +396,9 @@ class Library(Searchable):
         """The library's way of cutting videos; one that is asked for becomes it."""
         kept = writer.setting("windowing")
         windowing = wanted or (parse_windowing(kept) if kept else Shots())
-        if kept != str(windowing):
+        if kept != windowing.form:
             with writer.transaction():
-                writer.set("windowing", str(windowing))
+                writer.set("windowing", windowing.form)
         return windowing
 
     def _roots(

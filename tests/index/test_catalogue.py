@@ -113,7 +113,7 @@ def test_other_windows_replace_the_old_ones_in_every_space_and_keep_the_common(c
     assert new[0] == windows[0]
     assert catalogue.windows_of(video) == [(0.0, 5.0), (5.0, 9.0)]
     assert [state(catalogue, one)[0] for one in (space, other)] == [1, 1]
-    assert catalogue.done(space, "shots(2, 10)") == {}
+    assert catalogue.done(space, ["shots(2, 10)"]) == {}
     assert not catalogue.coverage(space)[2]
 
 

@@ -11,12 +11,12 @@ from reelspace.media.policy import Centres, Fps, Sampling, Uniform
 from reelspace.media.windows import Fixed, Window
 
 
-def _turn(kind):
-    return kind.settings.get("rotation", 0), kind.settings.get("mirror", False)
+def _every_frame(kind, clip):
+    return every_frame(clip, kind.settings.get("rotation", 0), kind.settings.get("mirror", False), kind.rate)
 
 
 def test_the_table_is_what_plain_decoding_shows(kind, clip):
-    numbers, times = every_frame(clip, *_turn(kind))
+    numbers, times = _every_frame(kind, clip)
     with Video(clip) as video:
         assert np.allclose(video.times, times, atol=1e-6)
         assert read_barcodes(video.frames(range(len(times)))) == numbers
@@ -43,7 +43,7 @@ def test_frames_are_the_same_to_the_bit_however_they_are_reached(clip):
 
 @pytest.mark.parametrize("policy", [Uniform(8), Uniform(3), Centres(5), Fps(2, max=8)], ids=str)
 def test_a_policy_takes_the_frames_it_names(kind, clip, policy):
-    numbers, times = every_frame(clip, *_turn(kind))
+    numbers, times = _every_frame(kind, clip)
     with Video(clip) as video:
         duration = video.duration
     expected = policy.choose(np.array(times), 0.0, duration)
@@ -53,10 +53,18 @@ def test_a_policy_takes_the_frames_it_names(kind, clip, policy):
     assert (frames.start, frames.end) == (0.0, duration)
 
 
+@pytest.mark.parametrize("name", ["fields.mpg", "interlaced.mpg", "stream.ts", "open-gop.ts"])
+def test_every_frame_alone_of_streams_without_marks_between_frames(kinds, matrix, name):
+    """After a seek such a stream begins anywhere, and the first frames may be taken for others."""
+    with Video(kinds[name].write(matrix)) as video:
+        numbers = range(len(video.times))
+        assert [read_barcode(video.frames([index])[0]) for index in numbers] == list(numbers)
+
+
 def test_windows_one_after_another_are_the_same_as_each_alone(clip):
     sampling = Sampling(Uniform(4), edge=64)
     with Video(clip) as video:
-        windows = Fixed(0.7, 0.4).windows(video.duration)
+        windows = Fixed(0.35 * video.duration, 0.2 * video.duration).windows(video.duration)
         together = list(video.samples(windows, sampling))
     assert len(together) == len(windows)
     for window, frames in zip(windows, together, strict=True):
@@ -68,11 +76,12 @@ def test_windows_one_after_another_are_the_same_as_each_alone(clip):
 
 def test_the_displayed_size_is_upright_with_square_pixels(kind, clip):
     with Video(clip) as video:
-        assert (video.width, video.height) == kind.settings.get("size", (320, 180))
+        assert (video.width, video.height) == (kind.displayed or kind.settings.get("size", (320, 180)))
         assert video.rotation == kind.settings.get("rotation", 0)
         assert video.frames([0]).shape[1:] == (video.height, video.width, 3)
-        small = video.frames([0], edge=40)[0]
-        assert min(small.shape[:2]) == 40
+        edge = min(40, video.height)
+        small = video.frames([0], edge=edge)[0]
+        assert min(small.shape[:2]) == edge
         assert np.isclose(small.shape[1] / small.shape[0], video.width / video.height, rtol=0.03)
 
 
@@ -130,6 +139,42 @@ def test_jumping_far_decodes_little(tmp_path):
         ticks = 0
         list(video.samples([Window(0, 2), Window(18, 20)], Sampling(Uniform(2), edge=64)))
         assert ticks < 200
+
+
+def test_of_key_frames_alone_each_is_shown_up_to_the_next(kind, clip):
+    """The same frames at the same times to the bit, fewer of them; all of them, where all are key frames."""
+    with Video(clip) as video, Video(clip, keys=True) as thin:
+        assert thin.duration == video.duration
+        assert thin.count == len(video.times)
+        at = np.searchsorted(video.times, thin.times)
+        assert np.array_equal(video.times[at], thin.times)
+        assert thin.times[0] == 0
+        pixels = thin.frames(range(len(at)), edge=64)
+        assert np.array_equal(pixels, video.frames(at, edge=64))
+        window = Window(0.3 * video.duration, 0.9 * video.duration)
+        (frames,) = thin.samples([window], Sampling(Centres(3), edge=64))
+        assert np.isin(frames.times, thin.times).all()
+
+
+def test_key_frames_are_those_of_the_encoder(tmp_path):
+    with Video(write_clip(tmp_path / "plain.mp4", gop=12), keys=True) as video:
+        assert np.allclose(video.times, [0, 0.4, 0.8, 1.2, 1.6])
+        assert read_barcodes(video.frames(range(5))) == [0, 12, 24, 36, 48]
+        assert video.index_at(0.79) == 1
+        assert [len(read) for read in map(list, [video.skim()])] == [5]
+
+
+def test_reading_key_frames_decodes_nothing_else(tmp_path):
+    ticks = 0
+
+    def tick():
+        nonlocal ticks
+        ticks += 1
+
+    with Video(write_clip(tmp_path / "long.mp4", seconds=20, gop=60, size=(160, 90)), tick, keys=True) as video:
+        ticks = 0
+        assert read_barcodes(video.frames(range(10))) == list(range(0, 600, 60))
+        assert ticks < 30
 
 
 @pytest.mark.parametrize(("size", "matrix"), [((320, 180), "ITU601"), ((1280, 720), "ITU709")])

@@ -1,6 +1,7 @@
 """What files are, and why some are none."""
 
 import os
+import struct
 from fractions import Fraction
 
 import numpy as np
@@ -59,7 +60,7 @@ def test_a_clock_that_was_never_set_tells_nothing(tmp_path, tag):
 
 def test_frames_and_codec_of_every_kind(kind, clip):
     info = probe(clip)
-    assert info.frames == len(every_frame(clip)[0])
+    assert info.frames == len(every_frame(clip, rate=kind.rate)[0])
     assert info.codec
     assert info.partial is None
 
@@ -229,3 +230,40 @@ def test_a_picture_sequence_is_not_opened_through_its_pattern(tmp_path):
         probe(tmp_path / "frame%d.png")
     with pytest.raises(MediaError, match="not a video"):
         probe(tmp_path / "frame0.png")
+
+
+def _altered(path, name, field, offset, form, change):
+    """A copy of a file in which every number at `offset` behind `field` is changed."""
+    data = bytearray(path.read_bytes())
+    at = data.find(field)
+    assert at >= 0
+    while at >= 0:
+        (value,) = struct.unpack_from(form, data, at + offset)
+        struct.pack_into(form, data, at + offset, change(value))
+        at = data.find(field, at + 1)
+    return _write(path.with_name(name), bytes(data))
+
+
+@pytest.mark.parametrize("factor", [0.1, 50])
+@pytest.mark.parametrize(
+    ("container", "field", "offset", "form"),
+    [
+        ("mp4", b"mvhd", 20, ">I"),
+        ("mp4", b"mdhd", 20, ">I"),
+        ("mp4", b"tkhd", 24, ">I"),
+        ("mkv", bytes.fromhex("448988"), 3, ">d"),
+        ("avi", b"avih", 24, "<I"),  # frames
+        ("avi", b"strh", 40, "<I"),
+        ("flv", b"duration", 9, ">d"),
+    ],
+)
+def test_a_false_duration_or_count_is_not_believed(tmp_path, container, field, offset, form, factor):
+    codec = {"codec": "mpeg4"} if container == "avi" else {}
+    path = write_clip(tmp_path / f"true.{container}", fps=25, **codec)
+    wrong = _altered(path, f"false.{container}", field, offset, form, lambda value: type(value)(value * factor))
+    with Video(wrong) as video:
+        assert np.allclose(video.times, np.arange(50) / 25, atol=0.002)
+        assert video.duration == pytest.approx(2, abs=0.05)
+        assert read_barcodes(video.frames([0, 17, 49])) == [0, 17, 49]
+        # What looks as if the end were missing is said to.
+        assert video.partial is None or "but can be read up to 2.0 s only" in video.partial

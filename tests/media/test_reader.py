@@ -120,10 +120,23 @@ def test_more_windows_than_can_be_meant_are_cut_short_and_said_so(reader, slides
 
 def test_every_kind_of_file_comes_through(reader, kind, matrix):
     path = kind.write(matrix)
-    (window,) = [event for event in reader.scan([ScanJob(path, Shots(), SAMPLING)]) if isinstance(event, WindowRead)]
-    alone = sample(Span(path), SAMPLING)
+    window, *_ = [event for event in reader.scan([ScanJob(path, Shots(), SAMPLING)]) if isinstance(event, WindowRead)]
+    alone = sample(Span(path, window.start, window.end), SAMPLING)
     assert np.array_equal(window.frames.pixels, alone.pixels)
     assert read_barcodes(window.frames.pixels)[0] == kind.first
+
+
+def test_a_fast_scan_has_windows_and_frames_of_key_frames_alone(reader, tmp_path):
+    scenes = [Scene(4, colour=colour) for colour in ((200, 30, 30), (30, 200, 30), (30, 30, 200))]
+    path = write_clip(tmp_path / "three.mp4", scenes=scenes, gop=30)
+    job = ScanJob(path, Shots(fast=True), SAMPLING)
+    windows = [event for event in reader.scan([job]) if isinstance(event, WindowRead)]
+    assert [(event.start, event.end) for event in windows] == [(0, 4), (4, 8), (8, 12)]
+    for event in windows:
+        assert {number % 30 for number in read_barcodes(event.frames.pixels)} == {0}
+    again = ScanJob(path, [Window(event.start, event.end) for event in windows], SAMPLING, keys=True)
+    for one, other in zip(windows, (e for e in reader.scan([again]) if isinstance(e, WindowRead)), strict=True):
+        assert np.array_equal(one.frames.pixels, other.frames.pixels)
 
 
 def test_files_come_in_the_order_asked_for_and_a_bad_one_fails_alone(reader, clip, tmp_path):

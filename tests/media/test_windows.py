@@ -1,12 +1,13 @@
 from bisect import bisect_left, bisect_right
 from itertools import islice, pairwise
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from reelspace.errors import ItemError
-from reelspace.media.windows import Fixed, Shots, Window, parse_windowing, stills_joined
+from reelspace.media.windows import Fixed, Shots, Window, at_frames, parse_windowing, stills_joined
 
 # Golden tables: (windowing, duration, cuts) → edges of the windows.
 GOLDEN = [
@@ -119,6 +120,40 @@ def test_shots_keep_to_their_lengths(duration, parts):
 def test_what_is_no_windowing_is_refused(text):
     with pytest.raises(ItemError):
         parse_windowing(text)
+
+
+# (windowing, duration, times of the frames) → edges.
+AT_FRAMES = [
+    ("shots(2, 10)", 8.0, [0], [(0, 8)]),
+    ("shots(2, 10)", 24.0, [0, 8.3, 16.6], [(0, 8.3), (8.3, 16.6), (16.6, 24)]),
+    ("shots(2, 10)", 30.0, [0, 3, 27], [(0, 3), (3, 27), (27, 30)]),
+    ("shots(2, 10)", 10.2, [0, 10], [(0, 10.2)]),  # nothing begins in the last second
+    ("shots(2, 10)", 0.5, [0, 0.1, 0.2], [(0, 0.5)]),
+    ("fixed(10, 5)", 22.0, [0, 8, 16], [(0, 8), (8, 16), (8, 22), (16, 22)]),
+    ("fixed(10, 5)", 22.0, [0], [(0, 22)]),
+]
+
+
+@pytest.mark.parametrize(("text", "duration", "times", "windows"), AT_FRAMES)
+def test_fast_windows_begin_and_end_with_frames(text, duration, times, windows):
+    every = parse_windowing(f"fast {text}").windows(duration)
+    assert list(at_frames(every, np.array(times, float), duration)) == [Window(*window) for window in windows]
+
+
+@given(WINDOWINGS, st.floats(0.02, 200), st.lists(st.floats(0, 1, exclude_max=True), max_size=30))
+def test_windows_at_frames_still_cover_all_of_a_video(windowing, duration, parts):
+    times = np.array(sorted({0.0, *(part * duration for part in parts)}))
+    windows = list(at_frames(windowing.windows(duration), times, duration))
+    assert (windows[0].start, windows[-1].end) == (0, duration)
+    assert all(window.start < window.end for window in windows)
+    assert all(one.start <= other.start <= one.end for one, other in pairwise(windows))
+    assert {edge for window in windows for edge in window} <= {*times.tolist(), duration}
+
+
+def test_fast_is_declared():
+    assert str(Shots(fast=True)) == "fast shots(2, 10)"
+    assert parse_windowing("fast fixed(10, 5)") == Fixed(10, 5, fast=True)
+    assert parse_windowing("fast shots").form == "shots(2, 10)"
 
 
 def test_the_default_has_a_short_name():

@@ -39,6 +39,9 @@ def index(
         str | None,
         typer.Option(metavar="FORM", help="How videos are divided: shots(2,10) or fixed(10,5), in seconds."),
     ] = None,
+    fast: Annotated[
+        bool, typer.Option("--fast", help="Look at key frames alone, many times faster; a later run looks at the rest.")
+    ] = False,
     approximate: Annotated[
         bool | None,
         typer.Option(
@@ -61,6 +64,7 @@ def index(
       reelspace index                      what is new in the folders known
       reelspace index --retry --prune      also failed files; forget deleted ones
       reelspace index --windows "fixed(10,5)"
+      reelspace index ~/Videos --fast      searchable soon; then `reelspace index` for every frame
     """
     from reelspace.library import Library
 
@@ -77,6 +81,7 @@ def index(
                     prune=prune,
                     model=model,
                     windowing=_windowing(windows),
+                    fast=fast,
                     approximate=approximate,
                     progress=progress,
                 )

@@ -345,13 +345,14 @@ class Catalogue:
         """Notes that a content is as good as cut this way, although its windows are older."""
         self._db.execute("UPDATE videos SET windowing = ? WHERE id = ?", (windowing, video))
 
-    def done(self, space: int, windowing: str, video: int | None = None) -> dict[int, bool]:
-        """Contents (or one of them) that are embedded in a space and cut by `windowing` → whether in part only."""
+    def done(self, space: int, windowings: Sequence[str], video: int | None = None) -> dict[int, bool]:
+        """Contents (or one of them) embedded in a space and cut by one of `windowings` → whether in part only."""
         rows = self._db.execute(
             "SELECT videos.id, videos.partial IS NOT NULL OR embedded.reason IS NOT NULL FROM embedded "
-            "JOIN videos ON videos.id = embedded.video WHERE embedded.space = ? AND videos.windowing = ?"
+            "JOIN videos ON videos.id = embedded.video WHERE embedded.space = ? "
+            "AND videos.windowing IN (SELECT value FROM json_each(?))"
             + ("" if video is None else " AND videos.id = ?"),
-            (space, windowing) if video is None else (space, windowing, video),
+            (space, json.dumps(windowings), *([] if video is None else [video])),
         )
         return {id: bool(partial) for id, partial in rows}
 

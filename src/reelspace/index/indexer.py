@@ -21,11 +21,11 @@ from reelspace.index.survey import Candidate, Survey, survey
 from reelspace.index.thumbnails import Thumbnails
 from reelspace.index.walk import Root
 from reelspace.item import Frames, Item
+from reelspace.media.windows import Window, Windowing, is_fast
 
 if TYPE_CHECKING:
     from reelspace.media.probe import VideoInfo
     from reelspace.media.reader import Reader, ScanJob, WindowRead
-    from reelspace.media.windows import Windowing
 
 BATCH = 32  # windows embedded together,
 BATCH_BYTES = 128 << 20  # or this much of frames
@@ -132,6 +132,8 @@ class Indexer:
     ) -> None:
         self._catalogue, self._embedder, self._reader = catalogue, embedder, reader
         self._thumbnails, self._windowing, self._options = thumbnails, windowing, options
+        # What was looked at whole is not looked at again for its key frames.
+        self._good_enough = sorted({str(windowing), windowing.form})
         self._space, self._notes = open_space(catalogue, embedder)
         self._counts = dict.fromkeys(("unchanged", "embedded", "reused", "partial", "failed", "windows"), 0)
         self._seconds = 0.0
@@ -145,7 +147,7 @@ class Indexer:
 
     def run(self, roots: Sequence[Root]) -> IndexReport:
         """Surveys `roots`, reads and embeds what needs it, and cuts over or prunes at the end."""
-        done = self._catalogue.done(self._space.id, str(self._windowing))
+        done = self._catalogue.done(self._space.id, self._good_enough)
         state = survey(self._catalogue, roots, done, self._options.retry, self._options.rehash)
         self._note(state)
         self._files_total, self._bytes_total = len(state.work), sum(one.size for one in state.work)
@@ -154,6 +156,8 @@ class Indexer:
         self._read(again)  # once more for those that did not hold still
         for candidate in self._changed:
             self._fail_file(candidate, None, "keeps changing while it is being read; the next run tries again")
+        if self._windowing.fast and self._counts["embedded"]:
+            self._notes.append("Only key frames were looked at; `reelspace index` without --fast looks at the rest.")
         self._cut_over()
         self._forget_moved(state)
         pruned = self._prune(state, roots) if self._options.prune else 0
@@ -211,7 +215,6 @@ class Indexer:
     def _jobs(self, candidates: Sequence[Candidate]) -> Iterator[ScanJob]:
         """What must be decoded; contents that are known already are linked on the way."""
         from reelspace.media.reader import ScanJob
-        from reelspace.media.windows import Window
 
         for candidate in candidates:
             try:
@@ -225,15 +228,15 @@ class Indexer:
             if same := next((reading for reading in self._readings.values() if reading.hash == hash), None):
                 same.files.append((candidate, stamp))
             elif not self._link(candidate, stamp, hash):
-                stored = self._stored_windows(hash)
+                stored, keys = self._stored_windows(hash)
                 self._readings[candidate.path] = _Reading(hash, [(candidate, stamp)], stored)
                 windows = [Window(*window) for window in stored] if stored else self._windowing
-                yield ScanJob(Path(candidate.path), windows, self._embedder.sampling, thumbnails=True)
+                yield ScanJob(Path(candidate.path), windows, self._embedder.sampling, thumbnails=True, keys=keys)
 
     def _link(self, candidate: Candidate, stamp: Stamp, hash: str) -> bool:
         """Whether the content is done already; then the file only needs to be said to hold it."""
         video = self._catalogue.video(hash)
-        partial = self._catalogue.done(self._space.id, str(self._windowing), video) if video else {}
+        partial = self._catalogue.done(self._space.id, self._good_enough, video) if video else {}
         if video not in partial or (self._options.retry and partial[video]):
             return False
         with self._catalogue.transaction():
@@ -249,12 +252,14 @@ class Indexer:
         self._counts["unchanged" if same else "reused"] += 1
         self._file_done(candidate)
 
-    def _stored_windows(self, hash: str) -> list[tuple[float, float]] | None:
-        """The windows another model's vectors were made of: they spare looking for cuts again."""
+    def _stored_windows(self, hash: str) -> tuple[list[tuple[float, float]] | None, bool]:
+        """The windows another model's vectors were made of: they spare looking for cuts again. And whether they are
+        of key frames alone.
+        """
         video = self._catalogue.video(hash)
-        if video is None or self._options.retry or self._catalogue.windowing_of(video) != str(self._windowing):
-            return None
-        return self._catalogue.windows_of(video) or None
+        if video is None or self._options.retry or self._catalogue.windowing_of(video) not in self._good_enough:
+            return None, False
+        return self._catalogue.windows_of(video) or None, is_fast(self._catalogue.windowing_of(video))
 
     def _window(self, reading: _Reading, event: WindowRead) -> None:
         if reading.stored is not None and (event.start, event.end) not in reading.stored:
@@ -331,6 +336,9 @@ class Indexer:
         catalogue, windowing = self._catalogue, str(self._windowing)
         if reading.stored is None:
             assert reading.info is not None
+            known = catalogue.video(reading.hash)
+            if known is not None and is_fast(catalogue.windowing_of(known)) != self._windowing.fast:
+                catalogue.put_windows(known, [])  # vectors of other frames, be they of the same stretches
             video = catalogue.put_video(reading.hash, reading.info, reading.partial, windowing)
             ids = catalogue.put_windows(video, reading.windows)
         else:

@@ -18,7 +18,7 @@ from reelspace.index.base import Ids
 from reelspace.index.catalogue import Catalogue, SpaceRow, WindowRow
 from reelspace.item import Item
 from reelspace.media.reader import Failed, Reader, ScanJob, WindowRead
-from reelspace.media.windows import Window
+from reelspace.media.windows import Window, is_fast
 
 _CHUNK = 4096
 _SHARED = 0.5  # of the videos with one and the same vector: no footage is that uniform, but broken models are
@@ -166,7 +166,12 @@ class Verifier:
             if path := self._path(window):
                 wanted.setdefault(path, []).append(window)
         jobs = [
-            ScanJob(Path(path), [Window(w.start, w.end) for w in windows], self._embedder.sampling, thumbnails=False)
+            ScanJob(
+                Path(path),
+                [Window(w.start, w.end) for w in windows],
+                self._embedder.sampling,
+                keys=is_fast(self._catalogue.windowing_of(windows[0].video)),
+            )
             for path, windows in wanted.items()
         ]
         sampled, worst = 0, None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,8 +21,12 @@ CONTAINERS = (
 MOST_PIXELS = 1 << 27  # a frame of 16384 × 8192: beyond the largest cameras
 
 
-def open_video(path: Path) -> tuple[InputContainer, VideoStream]:
+def open_video(path: Path, content: bytes | None = None) -> tuple[InputContainer, VideoStream]:
     """The open container and its video: the default one, the largest of several, never a cover picture.
+
+    Args:
+        path: of the file.
+        content: what to open instead of what is in the file.
 
     Raises:
         MediaError: it cannot be opened, or holds no video that can be decoded.
@@ -32,7 +37,8 @@ def open_video(path: Path) -> tuple[InputContainer, VideoStream]:
     # `file:` makes any name mean the file itself, `http://…`, `-` and `concat:…` included.
     options = {"protocol_whitelist": "file", "format_whitelist": CONTAINERS}
     try:
-        container = av.open(f"file:{path}", "r", options=options, metadata_errors="replace")
+        source = f"file:{path}" if content is None else io.BytesIO(content)
+        container = av.open(source, "r", options=options, metadata_errors="replace")
     except MemoryError:  # PyAV's is an FFmpegError as well
         raise
     except (FFmpegError, ValueError) as error:

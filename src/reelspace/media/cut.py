@@ -125,11 +125,14 @@ def _first_shown(path: Path, container: InputContainer, video: Any) -> int:
 
     What is shown before the first key frame has lost what it refers to. The first group of pictures suffices to tell.
     """
-    key = first = None
+    key: int | None = None
+    first: int | None = None
     for packet in container.demux(video):
         if packet.size == 0:
             continue
         time = _time(packet)
+        if time is None:
+            raise failure(path, "does not say when its frames are shown; remux it to .mp4 before cutting it")
         if packet.is_keyframe:
             if first is not None and time > first:
                 break
@@ -141,9 +144,9 @@ def _first_shown(path: Path, container: InputContainer, video: Any) -> int:
     return first
 
 
-def _time(packet: Any) -> int:
-    """When a packet is shown; AVI and some others store only the order of decoding."""
-    time: int = packet.dts if packet.pts is None else packet.pts
+def _time(packet: Any) -> Any:
+    """When a packet is shown; AVI and some others store only the order of decoding, bare streams nothing."""
+    time: int | None = packet.dts if packet.pts is None else packet.pts
     return time
 
 

@@ -15,16 +15,18 @@ from fractions import Fraction
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reelspace.item import Frames, Span
+from reelspace.media.animation import remade
 from reelspace.media.container import ignore_all_but, open_video
 from reelspace.media.files import failure, regular
+from reelspace.media.pixels import Rendering
 from reelspace.media.policy import SAME, Sampling
-from reelspace.media.table import read_table
+from reelspace.media.table import MPEG, Table, last_length, mark, read_table
 from reelspace.media.windows import Window
 
 if TYPE_CHECKING:
@@ -34,14 +36,14 @@ if TYPE_CHECKING:
     from av.video.stream import VideoStream
 
 LONGEST = 7 * 24 * 3600.0  # seconds
-INTERPOLATION = "BICUBIC"
-UNSPECIFIED = 2  # a colour space
 # Frames left in a group of pictures from which on seeking to the next one is cheaper than decoding through.
 WORTH_A_SEEK = 8
 # After a seek Ogg guesses the times of its packets, and is often wrong.
 WITHOUT_SEEKING = ("ogg",)
-# Many AVI files pack two MPEG-4 frames into one packet: then the decoder gives frames the times of others.
-WITH_LYING_LABELS = ("avi",)
+# They tell when packets are decoded, not when frames are shown: what is made of that is wrong where the two differ.
+# And many AVI files pack two MPEG-4 frames into one packet.
+WITH_LYING_LABELS = ("avi", "asf", "mxf")
+PLAUSIBLE = (1, 240)  # frames a second
 
 
 def nothing() -> None:
@@ -69,6 +71,7 @@ class Video:
         path: the file.
         tick: called again and again while work goes on, so that a watchdog can tell work from a hang.
         through: much of the file will be read, in order; else a few frames here and there. Only a matter of speed.
+        keys: take it as a video that shows its first frame and its key frames only, each up to the next.
 
     Attributes:
         times: float64 `[N]`, seconds: when each displayed frame is first shown; `times[0]` is 0.
@@ -76,26 +79,37 @@ class Video:
         width, height: displayed size in pixels: upright, pixels square.
         rotation: degrees counter-clockwise by which the stored picture is turned to be upright: 0, 90, 180 or 270.
         partial: why only a part of the file can be read, or None.
+        keys: whether its key frames alone are looked at.
 
     Raises:
         MediaError: the file is missing, no video, damaged beyond reading, or absurd in size or length.
     """
 
-    def __init__(self, path: str | os.PathLike[str], tick: Callable[[], None] = nothing, through: bool = False) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        tick: Callable[[], None] = nothing,
+        through: bool = False,
+        keys: bool = False,
+    ) -> None:
         self.path = regular(Path(path))
-        self._tick, self._through = tick, through
+        self._tick, self._through, self.keys = tick, through, keys
         self._damaged = False
+        self._animation = remade(self.path, tick)
         self._container, self._stream = self._open()
         try:
             self._table = read_table(self.path, self._container, self._stream, tick)
             ignore_all_but(self._stream)
             self._seekable = self._container.format.name not in WITHOUT_SEEKING
-            self._counted = self._labels_lie()
+            self._counted = self._table.untimed or self._labels_lie()
+            if self._counted:
+                self._table = self._count()
+            self._pts = _keys_alone(self._table) if keys else self._table.pts
             self._look_at_first_frame()
         except BaseException:
             self.close()
             raise
-        self.times: NDArray[np.float64] = self._seconds(self._table.pts)
+        self.times: NDArray[np.float64] = self._seconds(self._pts)
         self.duration = float(self._seconds(np.array(self._table.end)))
         self.partial = self._table.partial
         if self.duration > LONGEST:
@@ -117,7 +131,12 @@ class Video:
     @property
     def codec(self) -> str:
         """FFmpeg's name of the codec: `h264`, `hevc`, `vp9`, `av1`, …"""
-        return self._stream.codec.canonical_name
+        return "webp" if self._animation else self._stream.codec.canonical_name
+
+    @property
+    def count(self) -> int:
+        """How many frames are displayed, be they looked at or not."""
+        return len(self._table.pts)
 
     @property
     def metadata(self) -> dict[str, str]:
@@ -128,7 +147,7 @@ class Video:
 
     @property
     def counted(self) -> list[int] | None:
-        """The stamps of all frames in order, where those that frames carry are not theirs; else None."""
+        """The stamps of all frames in order, where those that frames carry (if any) are not theirs; else None."""
         return self._table.pts.tolist() if self._counted else None
 
     def _seconds(self, pts: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -202,10 +221,9 @@ class Video:
 
     def _read(self, indices: NDArray[np.int64], edge: int | None) -> Iterator[tuple[int, NDArray[np.uint8]]]:
         """Ascending, unique indices with their pixels, in that order."""
-        width, height = self._scaled(edge)
         for run in self._runs(indices):
             for index, frame in self._fetch(deque(run.tolist())):
-                yield index, self._pixels(frame, width, height)
+                yield index, self._rendering(frame, edge)
 
     def _runs(self, indices: NDArray[np.int64]) -> list[NDArray[np.int64]]:
         """Cuts the indices where seeking ahead spares decoding."""
@@ -213,10 +231,10 @@ class Video:
             return []
         if self._counted or not self._seekable:
             return [indices]
-        table = self._table
-        group = np.searchsorted(table.keys, table.pts[indices], side="right") - 1
-        to_next_key = np.searchsorted(table.pts, table.keys[group[1:]]) - indices[:-1]
-        seek = (np.diff(group) > 0) & (to_next_key > WORTH_A_SEEK)
+        table, wanted = self._table, self._pts[indices]
+        group = np.searchsorted(table.keys, wanted, side="right") - 1
+        to_next_key = np.searchsorted(table.pts, table.keys[group[1:]]) - np.searchsorted(table.pts, wanted[:-1])
+        seek = (np.diff(group) > 0) & (self.keys | (to_next_key > WORTH_A_SEEK))
         return np.split(indices, np.flatnonzero(seek) + 1)
 
     def _fetch(self, wanted: deque[int]) -> Iterator[tuple[int, VideoFrame]]:
@@ -232,7 +250,7 @@ class Video:
 
     def _starts(self, index: int) -> Iterator[_Start]:
         """Where to decode from, one after the other until the frame comes out as it should."""
-        group = int(np.searchsorted(self._table.keys, self._table.pts[index], side="right")) - 1
+        group = int(np.searchsorted(self._table.keys, self._pts[index], side="right")) - 1
         if self._seekable and not self._counted:
             yield _Start(group, clean=True)
             if group > 0:
@@ -241,7 +259,7 @@ class Video:
 
     def _pass(self, start: _Start, wanted: deque[int]) -> Iterator[tuple[int, VideoFrame]]:
         """Takes from `wanted` what decoding from `start` on yields, up to the first that is not as it should be."""
-        pts, on_show = self._table.pts, None
+        pts, on_show = self._pts, None
         for frame in self._relabelled(self._decode(start, {int(pts[index]) for index in wanted})):
             if start.clean and on_show is None and frame.pts > max(self._table.keys[start.key or 0], pts[0]):
                 return  # no picture for the key frame itself: what follows may still be mending (intra refresh)
@@ -261,14 +279,22 @@ class Video:
     def _decode(self, start: _Start, needed: set[int]) -> Iterator[VideoFrame]:
         """Frames in order of display; none if the seek lands after the key frame.
 
-        From a clean start, H.264 frames that no other depends on are left out where they are not needed: the bitstream
-        says so strictly, and the others come out the same to the bit.
+        From a clean start what is not needed is left out: of H.264 the frames that no other depends on, which the
+        bitstream marks strictly, so that the others come out the same to the bit; of codecs without any dependence all
+        but what is needed; and what the decoder would still ask for before it gives the last.
         """
-        sparing = start.clean and self.codec == "h264"
+        sparing = start.clean and not self._table.fields
         for packet in self._packets_from(start.key):
             spared = sparing and packet.pts is not None and packet.pts not in needed
-            self._stream.codec_context.skip_frame = "NONREF" if spared else "DEFAULT"
-            yield from self._decoded(packet)
+            if spared and self._stream.codec.intra_only:
+                continue
+            self._stream.codec_context.skip_frame = "NONREF" if spared and self.codec == "h264" else "DEFAULT"
+            yield from self._decoded(packet.decode)
+            if sparing and packet.pts is not None:
+                needed.discard(packet.pts)
+                if not needed:
+                    yield from self._decoded(self._stream.decode)
+                    return
 
     def _labels_lie(self) -> bool:
         """Whether frames come with times that are not theirs; then they are known by their place in the order only."""
@@ -278,21 +304,40 @@ class Video:
         labels = [frame.pts for frame in islice(self._decode(_Start(None), set()), 32)]
         return bool(labels != self._table.pts[: len(labels)].tolist())
 
+    def _count(self) -> Table:
+        """A table for frames that are known by their place only, one after another at even steps.
+
+        Where packets say when they are decoded, frames are shown as far apart; else the steps are those of the rate
+        that the stream declares, or 25 a second.
+        """
+        table = self._table
+        if not table.untimed:
+            pts = np.unique(table.decoded) - table.decoded.min() + table.pts[0]
+            return table._replace(pts=pts, end=int(pts[-1]) + last_length(pts, self._stream))
+        rate, base = self._stream.codec_context.framerate, self._stream.time_base or Fraction(1)
+        if rate is None or not PLAUSIBLE[0] <= rate <= PLAUSIBLE[1]:
+            rate = self._stream.average_rate or Fraction(25)
+        count = sum(1 for _ in self._decode(_Start(None), set()))
+        step = 1 / rate / base
+        pts = np.array([round(number * step) for number in range(count + 1)], dtype=np.int64)
+        return table._replace(pts=pts[:-1], end=int(pts[-1]))
+
     def _relabelled(self, frames: Iterator[VideoFrame]) -> Iterator[VideoFrame]:
         """All frames from the beginning, with the times of the table where their own lie."""
         if not self._counted:
-            yield from frames
+            yield from (frame for frame in frames if frame.pts is not None)
             return
         for frame, pts in zip(frames, self._table.pts.tolist(), strict=False):
             frame.pts = pts
             yield frame
 
-    def _decoded(self, packet: Packet[VideoStream]) -> list[VideoFrame]:
+    def _decoded(self, decode: Callable[[], list[VideoFrame]]) -> list[VideoFrame]:
+        """What the decoder gives for a packet, or at the end."""
         from av.error import FFmpegError
 
         self._tick()
         try:
-            return [frame for frame in packet.decode() if frame.pts is not None]
+            return decode()
         except MemoryError:  # PyAV's is an FFmpegError as well
             raise
         except FFmpegError:
@@ -308,7 +353,7 @@ class Video:
                 self._reopen()
             else:
                 # MPEG streams are searched by decoding stamps, the others by presentation.
-                by_decoding = self._container.format.name in ("mpegts", "mpeg")
+                by_decoding = self._container.format.name in MPEG
                 table = self._table
                 self._container.seek(int((table.seeks if by_decoding else table.keys)[key]), stream=self._stream)
             for packet in self._container.demux(self._stream):
@@ -317,7 +362,7 @@ class Video:
                 if not landed:
                     if not packet.is_keyframe:
                         continue
-                    landed = packet.pts is not None and packet.pts <= int(self._table.keys[key])
+                    landed = packet.pts is not None and packet.pts <= int(self._table.keys[key]) and self._known(packet)
                     if not landed:
                         return
                 yield packet
@@ -325,6 +370,11 @@ class Video:
             raise
         except FFmpegError:  # the file ends or breaks here; what was decoded stands
             self._damaged = True
+
+    def _known(self, packet: Packet[VideoStream]) -> bool:
+        """Whether a key frame after a seek is the one that it says to be."""
+        marks = self._table.marks
+        return not marks or marks.get(packet.pts or 0) == mark(packet)
 
     # -- opening -------------------------------------------------------------------------------------------------
 
@@ -340,11 +390,13 @@ class Video:
                 stream.codec_context.skip_frame = "NONREF"
             stream.codec_context.options = {"skip_loop_filter": "all"}
             packets = (packet for packet in container.demux(stream) if packet.size or packet.dts is None)
-            for frame in self._relabelled(frame for packet in packets for frame in self._decoded(packet)):
+            if self.keys and not self._counted:
+                packets = (packet for packet in packets if packet.is_keyframe or not packet.size)
+            for frame in self._relabelled(frame for packet in packets for frame in self._decoded(packet.decode)):
                 yield float(self._seconds(np.array(frame.pts))), frame
 
     def _open(self) -> tuple[InputContainer, VideoStream]:
-        container, stream = open_video(self.path)
+        container, stream = open_video(self.path, self._animation)
         # Measured: after a seek H.264 comes faster one frame after another, the others with frames side by side.
         one_by_one = stream.codec.canonical_name == "h264" and not self._through
         stream.thread_type = "SLICE" if one_by_one else "AUTO"
@@ -360,63 +412,14 @@ class Video:
     def _look_at_first_frame(self) -> None:
         """Reads how the picture is to be turned; proves that the file can be decoded at all."""
         _, frame = next(self._fetch(deque([0])))
-        self._turn = _Turn.of(frame)
-        self.rotation = self._turn.degrees
-        stored = _square_pixels(self._stream)
-        self.width, self.height = stored[::-1] if self._turn.swap else stored
-
-    def _scaled(self, edge: int | None) -> tuple[int, int]:
-        """Size to scale a stored frame to, before it is turned."""
-        width, height = (self.height, self.width) if self._turn.swap else (self.width, self.height)
-        scale = 1.0 if edge is None else min(1.0, edge / min(width, height))
-        return max(1, round(width * scale)), max(1, round(height * scale))
-
-    def _pixels(self, frame: VideoFrame, width: int, height: int) -> NDArray[np.uint8]:
-        # Nobody says which colours a video of high definition without a tag has; all players take BT.709.
-        untagged = frame.colorspace == UNSPECIFIED and (frame.width >= 1280 or frame.height > 576)
-        matrix = "ITU709" if untagged else None
-        rgb = frame.reformat(width, height, format="rgb24", interpolation=INTERPOLATION, src_colorspace=matrix)
-        return self._turn(np.asarray(rgb.to_ndarray(), dtype=np.uint8))
+        self._rendering = Rendering(self._stream, frame)
+        self.rotation = self._rendering.turn.degrees
+        self.width, self.height = self._rendering.width, self._rendering.height
 
 
-class _Turn(NamedTuple):
-    """How a stored picture becomes upright: axes swapped first, then flipped. From the display matrix."""
-
-    swap: bool = False
-    flip_x: bool = False
-    flip_y: bool = False
-
-    @classmethod
-    def of(cls, frame: VideoFrame) -> _Turn:
-        side_data: Any = frame.side_data.get("DISPLAYMATRIX")
-        if side_data is None:
-            return cls()
-        # x' = a·x + c·y and y' = b·x + d·y; a turn that is no multiple of 90° goes to the nearest.
-        a, b, _, c, d = np.frombuffer(side_data, dtype=np.int32)[:5].tolist()
-        if abs(a) < abs(b):
-            return cls(True, c < 0, b < 0)
-        return cls(False, a < 0, d < 0)
-
-    @property
-    def degrees(self) -> int:
-        """Degrees counter-clockwise, before a mirroring from left to right if there is one."""
-        if self.swap:
-            return 90 if self.flip_y else 270
-        return 180 if self.flip_y else 0
-
-    def __call__(self, pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        if self.swap:
-            pixels = pixels.transpose(1, 0, 2)
-        pixels = pixels[:: -1 if self.flip_y else 1, :: -1 if self.flip_x else 1]
-        return np.ascontiguousarray(pixels)
-
-
-def _square_pixels(stream: VideoStream) -> tuple[int, int]:
-    """Width and height of the stored picture with its pixels stretched to squares."""
-    aspect = stream.sample_aspect_ratio
-    if not aspect or not 1 / 8 <= aspect <= 8:  # none, or nonsense
-        return stream.width, stream.height
-    return max(1, round(stream.width * aspect)), stream.height
+def _keys_alone(table: Table) -> NDArray[np.int64]:
+    """Stamps of the first frame and of the key frames that are displayed."""
+    return np.union1d(table.pts[:1], np.intersect1d(table.keys, table.pts))
 
 
 def sample(span: Span, sampling: Sampling) -> Frames:

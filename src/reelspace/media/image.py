@@ -34,7 +34,7 @@ def load_image(image: str | os.PathLike[str] | Image | NDArray[np.uint8]) -> NDA
     if isinstance(image, np.ndarray):
         return image
     if not isinstance(image, str | os.PathLike):
-        return _rgb(image)
+        return rgb(image)
     path = regular(Path(image))
     import PIL.Image
 
@@ -44,7 +44,7 @@ def load_image(image: str | os.PathLike[str] | Image | NDArray[np.uint8]) -> NDA
             warnings.simplefilter("ignore", UserWarning)  # damaged metadata that the pixels do not need
             with PIL.Image.open(file, formats=FORMATS) as opened:
                 _check(opened, path)
-                return _rgb(opened)
+                return rgb(opened)
     except PIL.UnidentifiedImageError:
         raise failure(path, f"not a picture in a format that can be read ({', '.join(FORMATS)})") from None
     except PIL.Image.DecompressionBombError as error:
@@ -60,7 +60,8 @@ def _check(image: Image, path: Path) -> None:
         raise failure(path, f"{image.width}×{image.height} pixels are too many to be opened safely; scale it down")
 
 
-def _rgb(image: Image) -> NDArray[np.uint8]:
+def rgb(image: Image) -> NDArray[np.uint8]:
+    """Pixels uint8 `[H, W, 3]` of an open picture, upright, over white."""
     import PIL.Image
     from PIL import ImageOps
 

@@ -49,7 +49,7 @@ def describe(video: Video) -> VideoInfo:
         duration=video.duration,
         width=video.width,
         height=video.height,
-        frames=len(video.times),
+        frames=video.count,
         codec=video.codec,
         rotation=video.rotation,
         created=_created(video.metadata),

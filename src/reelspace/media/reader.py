@@ -46,12 +46,14 @@ class ScanJob:
         windows: how to divide it, or the windows themselves (what lies after the end of the video is left out).
         sampling: which frames of each window.
         thumbnails: make a JPEG of each window.
+        keys: look at the first frame and the key frames alone. A windowing that is `fast` says so itself.
     """
 
     path: Path
     windows: Windowing | Sequence[Window]
     sampling: Sampling
     thumbnails: bool = False
+    keys: bool = False
 
 
 @dataclass(frozen=True)
@@ -195,8 +197,12 @@ class Reader:
 
 
 def _scan_request(job: ScanJob) -> dict[str, Any]:
-    windows = str(job.windows) if isinstance(job.windows, Windowing) else [list(window) for window in job.windows]
-    request = {"do": "scan", "path": str(job.path), "windows": windows, "thumbnails": job.thumbnails}
+    windows: str | list[list[float]]
+    if isinstance(job.windows, Windowing):
+        windows, keys = str(job.windows), job.windows.fast
+    else:
+        windows, keys = [list(window) for window in job.windows], job.keys
+    request = {"do": "scan", "path": str(job.path), "windows": windows, "thumbnails": job.thumbnails, "keys": keys}
     return request | _sampling_request(job.sampling)
 
 

@@ -7,9 +7,10 @@ flash is none). Dissolves and wipes are not looked for.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +24,9 @@ CELLS = (18, 32)  # rows, columns of the grid a frame is averaged over, 3 × 3 s
 LEVELS = (8, 6, 6)  # bins of brightness and of the two colour differences
 CHANGE = 0.15  # the least difference at a cut
 SURGE = 3.0  # and how many times the differences around it
-AROUND = 3  # steps looked at on either side
+AROUND = 3  # steps looked at on either side, if they are
+NEAR = 1.0  # seconds from it: what is further away tells nothing of how things move
+KEY_CHANGE = 0.25  # the least difference, where much was left out between two frames
 FLASH = 0.25  # seconds within which a flash is over
 BLACK = 0.12  # brightness under which a frame is black; black of video is 16/255
 
@@ -44,25 +47,38 @@ class _Look(NamedTuple):
 def shot_cuts(video: Video) -> list[float]:
     """Times at which the first frame of a new shot is shown, ascending, each inside `(0, duration)`."""
     light: list[tuple[float, float]] = []
-    hard = [_first_frame(video, before, after) for before, after in _changes(_noting(_looks(video), light))]
+    looks = _noting(_looks(video.skim()), light)
+    hard = [_first_frame(video, *change) for change in _changes(looks, KEY_CHANGE if video.keys else CHANGE)]
     soft = [cut for cut in _fades(light) if not any(abs(cut - other) < FLASH for other in hard)]
     snapped = [float(video.times[video.index_at(cut)]) for cut in soft]
     return sorted({cut for cut in hard + snapped if 0 < cut < video.duration})
 
 
-def _looks(video: Video) -> Iterator[_Look]:
-    for time, frame in video.skim():
-        yield _look(time, frame)
+def _looks(frames: Iterable[tuple[float, VideoFrame]]) -> Iterator[_Look]:
+    """A look at each frame. Every frame of a film passes here, so a look takes a fraction of a millisecond."""
+    from av.video.reformatter import VideoReformatter
+
+    scaler, (rows, columns) = VideoReformatter(), CELLS
+    for time, frame in frames:
+        scaled = scaler.reformat(frame, columns * 3, rows * 3, "yuv444p", interpolation="POINT", threads=1)
+        small = scaled.to_ndarray()
+        lines = _three(small.reshape(3, rows, 3, columns * 3), 2)
+        cells: NDArray[np.float32] = _three(lines.reshape(3, rows, columns, 3), 3).astype(np.float32) / np.float32(
+            9 * 255
+        )
+        bins = sum(bins[plane] for bins, plane in zip(_BINS, small, strict=True)).ravel()
+        colours = np.bincount(bins, minlength=LEVELS[0] * LEVELS[1] * LEVELS[2]).astype(np.float32) / bins.size
+        yield _Look(time, cells, colours)
 
 
-def _look(time: float, frame: VideoFrame) -> _Look:
-    rows, columns = CELLS
-    small = frame.reformat(columns * 3, rows * 3, format="yuv444p", interpolation="POINT").to_ndarray()
-    cells = small.reshape(3, rows, 3, columns, 3).mean(axis=(2, 4), dtype=np.float32) / 255
-    luma, blue, red = (small.reshape(3, -1)[plane].astype(np.int32) * LEVELS[plane] >> 8 for plane in range(3))
-    bins = (luma * LEVELS[1] + blue) * LEVELS[2] + red
-    colours = np.bincount(bins, minlength=LEVELS[0] * LEVELS[1] * LEVELS[2]).astype(np.float32) / bins.size
-    return _Look(time, cells, colours)
+def _three(values: NDArray[Any], axis: int) -> NDArray[np.uint16]:
+    """Sums over an axis of length three; NumPy's own are slow for so few."""
+    first, second, third = (values.take(at, axis).astype(np.uint16) for at in range(3))
+    return np.asarray(first + second + third)
+
+
+# What each byte of a plane adds to the number of the histogram's bin.
+_BINS = [(np.arange(256) * levels >> 8) * math.prod(LEVELS[plane + 1 :]) for plane, levels in enumerate(LEVELS)]
 
 
 def _difference(one: _Look, other: _Look) -> float:
@@ -76,7 +92,7 @@ def _difference(one: _Look, other: _Look) -> float:
     return places + min(places, colours / 2)
 
 
-def _changes(looks: Iterable[_Look]) -> Iterator[tuple[float, float]]:
+def _changes(looks: Iterable[_Look], least: float) -> Iterator[tuple[float, float]]:
     """The times of the frames before and after every hard cut, among the frames looked at."""
     near: list[_Look] = []  # a moment before and after the step that is judged
     steps: list[float] = []  # difference of each to the one before
@@ -85,7 +101,7 @@ def _changes(looks: Iterable[_Look]) -> Iterator[tuple[float, float]]:
         steps.append(_difference(near[-1], look) if near else 0.0)
         near.append(look)
         while at + AROUND < len(near) and look.time >= near[at].time + FLASH:
-            if _is_cut(near, steps, at):
+            if _is_cut(near, steps, at, least):
                 yield near[at - 1].time, near[at].time
             at += 1
         old = 0
@@ -94,14 +110,15 @@ def _changes(looks: Iterable[_Look]) -> Iterator[tuple[float, float]]:
         del near[:old], steps[:old]
         at -= old
     for last in range(at, len(near)):
-        if _is_cut(near, steps, last):
+        if _is_cut(near, steps, last, least):
             yield near[last - 1].time, near[last].time
 
 
-def _is_cut(near: Sequence[_Look], steps: Sequence[float], at: int) -> bool:
-    around = [*steps[max(1, at - AROUND) : at], *steps[at + 1 : at + 1 + AROUND]]
+def _is_cut(near: Sequence[_Look], steps: Sequence[float], at: int, least: float) -> bool:
+    places = [*range(max(1, at - AROUND), at), *range(at + 1, min(len(near), at + 1 + AROUND))]
+    around = [steps[place] for place in places if abs(near[place].time - near[at].time) < NEAR]
     usual = sum(around) / len(around) if around else 0.0
-    if steps[at] < max(CHANGE, SURGE * usual):
+    if steps[at] < max(least, SURGE * usual):
         return False
     before = [look for look in near[:at] if look.time >= near[at - 1].time - FLASH]
     after = [look for look in near[at:] if look.time <= near[at].time + FLASH]
@@ -112,7 +129,7 @@ def _first_frame(video: Video, before: float, after: float) -> float:
     """When the new shot's first frame is shown: frames that were left out between the two are looked at as well."""
     first, last = video.index_at(before), video.index_at(after)
     if last - first > 1:
-        looks = [_look(0.0, frame) for frame in video.raw(range(first, last + 1))]
+        looks = _looks((0.0, frame) for frame in video.raw(range(first, last + 1)))
         first += int(np.argmax([_difference(a, b) for a, b in pairwise(looks)]))
         last = first + 1
     return float(video.times[last])

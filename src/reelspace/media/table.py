@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from reelspace.media.fields import SecondFields
 from reelspace.media.files import failure
 
 if TYPE_CHECKING:
     from av.container import InputContainer
+    from av.packet import Packet
     from av.video.stream import VideoStream
+
+
+MPEG = ("mpegts", "mpeg")  # streams without marks between frames
 
 
 class Table(NamedTuple):
@@ -26,6 +33,11 @@ class Table(NamedTuple):
         keys: int64 `[K]`, ascending: stamps of the key frames, hidden ones too: decoding can begin there.
         seeks: int64 `[K]`: decoding stamps of the same.
         partial: why the file ends early, or None.
+        decoded: decoding stamps of the displayed frames, in the order of the file.
+        untimed: no frame has a stamp: all of the above mean nothing.
+        fields: some frames are spread over two packets.
+        marks: checksums of key frames by their stamps, where packets are cut out of a stream that does not mark them:
+            there the first ones after a seek may be labelled with the times of others.
     """
 
     pts: NDArray[np.int64]
@@ -33,10 +45,14 @@ class Table(NamedTuple):
     keys: NDArray[np.int64]
     seeks: NDArray[np.int64]
     partial: str | None
+    decoded: NDArray[np.int64]
+    untimed: bool = False
+    fields: bool = False
+    marks: Mapping[int, int] = MappingProxyType({})
 
 
 class _Packets(NamedTuple):
-    """What the packets of the video say, in the order of the file: int64 `[n]` each, but for the last two."""
+    """What the packets of the video say, in the order of the file: int64 `[n]` each, but for the last ones."""
 
     pts: NDArray[np.int64]
     dts: NDArray[np.int64]
@@ -45,15 +61,21 @@ class _Packets(NamedTuple):
     hidden: NDArray[np.int64]
     heard: float  # seconds: up to where there is anything, sound or picture
     broken: bool
+    untimed: bool
+    fields: bool
+    marks: Mapping[int, int]
 
 
 def read_table(path: Path, container: InputContainer, stream: VideoStream, tick: Callable[[], None]) -> Table:
     """Reads all packets of a container that has just been opened.
 
     Raises:
-        MediaError: no frame is displayed, or frames carry no times.
+        MediaError: no frame is displayed.
     """
     packets = _read_packets(path, container, stream, tick)
+    if packets.untimed:
+        nothing = np.zeros(1, dtype=np.int64)
+        return Table(nothing, 1, nothing, nothing, None, nothing, untimed=True)
     pts, key = packets.pts, packets.key.astype(bool)
     if not key.any():
         key[0] = True  # nothing says where decoding can begin: at the beginning
@@ -63,49 +85,76 @@ def read_table(path: Path, container: InputContainer, stream: VideoStream, tick:
     if not is_shown.any():
         raise failure(path, "none of its frames is displayed")
     displayed, order = np.unique(pts[is_shown], return_index=True)
-    end = int(displayed[-1]) + _last_length(displayed, packets.length[is_shown][order], stream)
+    end = int(displayed[-1]) + last_length(displayed, stream, packets.length[is_shown][order])
     by_time = np.argsort(pts[key], kind="stable")
     partial = _partial(container, stream, end, packets)
-    return Table(displayed, end, pts[key][by_time], packets.dts[key][by_time], partial)
+    seeks, decoded = packets.dts[key][by_time], packets.dts[is_shown]
+    return Table(displayed, end, pts[key][by_time], seeks, partial, decoded, fields=packets.fields, marks=packets.marks)
 
 
 def _read_packets(path: Path, container: InputContainer, stream: VideoStream, tick: Callable[[], None]) -> _Packets:
     from av.error import FFmpegError
 
-    rows: list[tuple[int, int, int, bool, bool]] = []
-    broken = untimed = False
-    heard = 0.0
+    rows, broken, heard = _Rows(container, stream), False, 0.0
     try:
         for packet in container.demux():
             tick()
             if packet.stream_index != stream.index:
                 heard = max(heard, float((packet.pts or 0) * packet.time_base))
-            elif packet.pts is not None:
-                dts = packet.pts if packet.dts is None else packet.dts
-                rows.append((packet.pts, dts, packet.duration or 0, packet.is_keyframe, packet.is_discard))
+            else:
+                rows.add(packet)
                 broken |= packet.is_corrupt
-            elif packet.size:  # damaged; or no packet has a time
-                untimed = True
     except MemoryError:
         raise
     except FFmpegError:
         broken = True
-    if not rows and untimed:
-        raise failure(path, "its frames carry no times (a bare stream?); put it into a container: remux it to .mp4")
-    if not rows:
+    if not rows.rows and not rows.untimed:
         raise failure(path, "its video has no frames")
-    pts, dts, length, key, hidden = np.array(rows, dtype=np.int64).T
-    return _Packets(pts, dts, length, key, hidden, heard, broken or untimed)
+    pts, dts, length, key, hidden = np.array(rows.rows, dtype=np.int64).reshape(-1, 5).T
+    broken |= rows.untimed  # some without times beside others that have them: damaged
+    return _Packets(pts, dts, length, key, hidden, heard, broken, not rows.rows, rows.fields, rows.marks)
 
 
-def _last_length(pts: NDArray[np.int64], lengths: NDArray[np.int64], stream: VideoStream) -> int:
+class _Rows:
+    """Gathers what the packets of the video say."""
+
+    def __init__(self, container: InputContainer, stream: VideoStream) -> None:
+        self.rows: list[tuple[int, int, int, bool, bool]] = []
+        self.untimed = self.fields = False
+        self.marks: dict[int, int] = {}
+        self._marking = container.format.name in MPEG
+        self._second_fields = SecondFields(stream)
+
+    def add(self, packet: Packet[Any]) -> None:
+        length = packet.duration or 0
+        if packet.size and self._second_fields.is_second(packet):
+            self.fields = True
+            if self.rows:
+                first = self.rows[-1]
+                self.rows[-1] = (*first[:2], first[2] + length, *first[3:])
+        elif packet.pts is not None:
+            decoded = packet.pts if packet.dts is None else packet.dts
+            self.rows.append((packet.pts, decoded, length, packet.is_keyframe, packet.is_discard))
+            if self._marking and packet.is_keyframe:
+                self.marks[packet.pts] = mark(packet)
+        elif packet.size:
+            self.untimed = True
+
+
+def mark(packet: Packet[Any]) -> int:
+    """A checksum by which a packet is known again."""
+    return zlib.crc32(memoryview(packet))
+
+
+def last_length(pts: NDArray[np.int64], stream: VideoStream, lengths: NDArray[np.int64] | None = None) -> int:
     """How long the last frame is shown: what its packet says, if packets of this file tell the truth elsewhere; else up
     to the declared end; else one median step.
     """
     steps = np.diff(pts)
-    truthful = len(steps) == 0 or np.mean(np.abs(steps - lengths[:-1]) <= 2) > 0.9
-    if truthful and lengths[-1] > 0:
-        return int(lengths[-1])
+    if lengths is not None and lengths[-1] > 0:
+        truthful = len(steps) == 0 or np.mean(np.abs(steps - lengths[:-1]) <= 2) > 0.9
+        if truthful:
+            return int(lengths[-1])
     if stream.duration is not None:
         left = int(pts[0]) + stream.duration - int(pts[-1])
         if left > 0:

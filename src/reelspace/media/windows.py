@@ -6,11 +6,16 @@ import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import chain, groupby, pairwise, starmap
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from reelspace.errors import ItemError
+
+MOMENT = 1.0  # seconds
 
 
 class Window(NamedTuple):
@@ -20,8 +25,23 @@ class Window(NamedTuple):
     end: float
 
 
+@dataclass(frozen=True)
 class Windowing(ABC):
-    """Divides a video into windows. `str(windowing)` is its declared form, as `parse_windowing` reads it."""
+    """Divides a video into windows. `str(windowing)` is its declared form, as `parse_windowing` reads it.
+
+    Attributes:
+        fast: look at the first frame and the key frames of a video alone; windows begin and end where they do.
+    """
+
+    fast: bool = field(default=False, kw_only=True)
+
+    def __str__(self) -> str:
+        return f"fast {self.form}" if self.fast else self.form
+
+    @property
+    @abstractmethod
+    def form(self) -> str:
+        """The declared form, without `fast`."""
 
     def windows(self, duration: float, cuts: Sequence[float] = ()) -> list[Window]:
         """Windows in order of time; together they cover `[0, duration)`.
@@ -55,7 +75,8 @@ class Shots(Windowing):
         if not 0 <= self.shortest <= self.longest < math.inf or self.longest == 0:
             raise ItemError(f"shots: 0 ≤ shortest ≤ longest is needed, not {self.shortest:g} and {self.longest:g}.")
 
-    def __str__(self) -> str:
+    @property
+    def form(self) -> str:
         return f"shots({self.shortest:g}, {self.longest:g})"
 
     @property
@@ -90,7 +111,8 @@ class Fixed(Windowing):
         if not 0 < self.stride <= self.length < math.inf:
             raise ItemError(f"fixed: 0 < stride ≤ length is needed, not {self.length:g} and {self.stride:g}.")
 
-    def __str__(self) -> str:
+    @property
+    def form(self) -> str:
         return f"fixed({self.length:g}, {self.stride:g})"
 
     @property
@@ -124,6 +146,27 @@ def stills_joined(windows: Iterable[Window], displayed: Callable[[float, float],
         yield Window(same[0].start, same[-1].end)
 
 
+def at_frames(windows: Iterable[Window], times: NDArray[np.float64], duration: float) -> Iterator[Window]:
+    """Windows with their edges moved to the nearest time at which a frame appears, or to the end; none twice or empty.
+
+    A frame of the last moment of a video begins no window of its own.
+
+    Args:
+        windows: in order of time.
+        times: float64 `[N]`, seconds, ascending: when frames appear.
+        duration: of the video, in seconds.
+    """
+    edges = np.append(times[(times == 0) | (times <= duration - MOMENT)], duration)
+    between = (edges[1:] + edges[:-1]) / 2
+
+    def moved(window: Window) -> Window:
+        return Window(*edges[np.searchsorted(between, window, side="right")].tolist())
+
+    for window, _ in groupby(map(moved, windows)):
+        if window.start < window.end:
+            yield window
+
+
 _NUMBER = r"(\d+(?:\.\d+)?)"
 _FORMS: tuple[tuple[re.Pattern[str], Callable[..., Windowing]], ...] = (
     (re.compile(r"shots"), Shots),
@@ -132,13 +175,19 @@ _FORMS: tuple[tuple[re.Pattern[str], Callable[..., Windowing]], ...] = (
 )
 
 
+def is_fast(form: str) -> bool:
+    """Whether a declared form is that of a windowing that looks at key frames alone."""
+    return form.startswith("fast")
+
+
 def parse_windowing(text: str) -> Windowing:
-    """A windowing from its declared form: `shots`, `shots(2, 10)` or `fixed(10, 5)`.
+    """A windowing from its declared form: `shots`, `shots(2, 10)`, `fixed(10, 5)`; `fast shots` for key frames alone.
 
     Raises:
         ItemError: it is none of these, or its numbers make no sense.
     """
+    plain = text.replace(" ", "")
     for form, make in _FORMS:
-        if match := form.fullmatch(text.replace(" ", "")):
-            return make(*match.groups())
+        if match := form.fullmatch(plain.removeprefix("fast")):
+            return replace(make(*match.groups()), fast=is_fast(plain))
     raise ItemError(f"“{text}” is no windowing; write shots, shots(2, 10) or fixed(10, 5).")

@@ -26,7 +26,7 @@ from reelspace.media.policy import Sampling, parse_policy
 from reelspace.media.probe import describe
 from reelspace.media.shots import shot_cuts
 from reelspace.media.thumbnails import thumbnail
-from reelspace.media.windows import Window, parse_windowing, stills_joined
+from reelspace.media.windows import Window, at_frames, parse_windowing, stills_joined
 
 HEARTBEAT = 0.5  # seconds
 AHEAD = 4  # windows decoded before the reader has taken them
@@ -75,7 +75,7 @@ def _jobs(stream: BinaryIO) -> Iterator[dict[str, Any]]:
 
 def _scan(job: dict[str, Any], out: _Outbox) -> None:
     sampling = _sampling(job)
-    with Video(job["path"], out.tick, through=True) as video:
+    with Video(job["path"], out.tick, through=True, keys=job["keys"]) as video:
         out.put({"event": "opened", "info": asdict(describe(video))})
         windows, rest = _windows(job["windows"], video)
         for frames in video.samples(windows, sampling):
@@ -91,7 +91,10 @@ def _windows(asked: str | Sequence[Sequence[float]], video: Video) -> tuple[list
         return sorted(inside), None
     windowing = parse_windowing(asked)
     every = windowing.divide(video.duration, shot_cuts(video) if windowing.needs_cuts else ())
-    windows = list(stills_joined(islice(every, MOST), video.displayed))
+    windows = list(islice(every, MOST))
+    if windowing.fast:
+        windows = list(at_frames(windows, video.times, video.duration))
+    windows = list(stills_joined(windows, video.displayed))
     if next(every, None) is None:
         return windows, None
     return windows, f"only its first {MOST:,} windows are read, up to {windows[-1].end:.3f} s"

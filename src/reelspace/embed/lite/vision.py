@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -50,13 +50,18 @@ class VisionEncoder:
         self._classify = weights.session("vision.onnx")
         self._find_face = weights.session("faces.onnx")
 
-    def __call__(self, pictures: Iterable[Picture]) -> Seen:
-        """Runs pictures one by one: on a CPU a batch is no faster, as its activations leave the cache."""
-        rows = [
-            (
-                *self._classify.run(["features", "logits"], {"frames": picture.centre[None]}),
-                *self._find_face.run(["faces"], {"frames": picture.whole[None]}),
-            )
-            for picture in pictures
-        ]
+    def __call__(self, pictures: Sequence[Picture]) -> Seen:
+        """Runs pictures one by one: on a CPU a batch is no faster, as its activations leave the cache.
+
+        One that stands there several times, as in a clip of few frames, is looked at once.
+        """
+        seen: dict[int, list[NDArray[np.float32]]] = {}
+        rows = [seen.get(id(picture)) or seen.setdefault(id(picture), self._look(picture)) for picture in pictures]
         return Seen(*(np.concatenate(parts) for parts in zip(*rows, strict=True)))
+
+    def _look(self, picture: Picture) -> list[NDArray[np.float32]]:
+        looks: list[NDArray[np.float32]] = [
+            *self._classify.run(["features", "logits"], {"frames": picture.centre[None]}),
+            *self._find_face.run(["faces"], {"frames": picture.whole[None]}),
+        ]
+        return looks

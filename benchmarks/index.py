@@ -1,0 +1,169 @@
+"""Speed of indexing 1080p H.264 with `lite`, in hours of video an hour. Markdown on stdout.
+
+    python benchmarks/index.py [--seconds 60] [--files 4] [--runs 3] [--clips easy busy]
+
+For the default windows and for `--fast`: the whole of `reelspace index` (but for loading the model), beside reading
+alone under the same sampling (`Reader`: the same windows and frames, nothing embedded; the limit), decoding alone (the
+frames that the sampling looks at, all of them or the key frames, by PyAV, nothing scaled), and the same frames of the
+same windows written with OpenCV (all frames grabbed, those that are wanted retrieved and scaled; it is told the windows
+and finds none itself). Ways take turns; the figures are the best of the runs. What is done in processes apart counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import av
+import footage
+import numpy as np
+
+from reelspace import Library, embed
+from reelspace.media.decode import Video
+from reelspace.media.reader import Reader, ScanJob, WindowRead
+from reelspace.media.windows import Shots
+
+SAMPLING = embed.load("lite").sampling
+
+
+def index(library: Library, paths: list[Path], fast: bool) -> None:
+    """The whole of it, into an empty library whose model is loaded; the check of the model that each run begins with
+    is part of it.
+    """
+    library.index(*paths, fast=fast)
+    library.remove(*paths)
+
+
+def reading(paths: list[Path], fast: bool) -> Iterator[WindowRead]:
+    """The windows and frames that are embedded."""
+    with Reader() as reader:
+        jobs = [ScanJob(path, Shots(fast=fast), SAMPLING, thumbnails=True) for path in paths]
+        yield from (event for event in reader.scan(jobs) if isinstance(event, WindowRead))
+
+
+def decoding(paths: list[Path], fast: bool) -> None:
+    """Every frame or every key frame."""
+    for path in paths:
+        with av.open(str(path)) as container:
+            stream = container.streams.video[0]
+            stream.thread_type, stream.codec_context.skip_frame = "AUTO", "NONKEY" if fast else "DEFAULT"
+            for _ in container.decode(stream):
+                pass
+
+
+def opencv(paths: list[Path], wanted: dict[Path, set[int]]) -> None:
+    """Frames by number, in one pass."""
+    import cv2
+
+    for path in paths:
+        capture = cv2.VideoCapture(str(path))
+        for number in range(max(wanted[path]) + 1):
+            capture.grab()
+            if number in wanted[path]:
+                cv2.resize(capture.retrieve()[1], (398, 224), interpolation=cv2.INTER_AREA)
+        capture.release()
+
+
+def numbers(paths: list[Path], fast: bool) -> tuple[dict[Path, set[int]], int]:
+    """Numbers of the frames that are embedded, by file; and how many windows there are."""
+    found: dict[Path, set[int]] = {path: set() for path in paths}
+    times, count = {}, 0
+    for path in paths:
+        with Video(path) as video:
+            times[path] = video.times
+    for event in reading(paths, fast):
+        count += 1
+        found[event.path] |= set(np.searchsorted(times[event.path], event.frames.times - 1e-6).tolist())
+    return found, count
+
+
+class Figures:
+    """The least times of one way, in seconds: on the clock, of all processors."""
+
+    def __init__(self) -> None:
+        self.clock = self.processors = np.inf
+
+    def take(self, way: Callable[[], object]) -> None:
+        """One run."""
+        begun, used = time.perf_counter(), _processors()
+        way()
+        self.clock = min(self.clock, time.perf_counter() - begun)
+        self.processors = min(self.processors, _processors() - used)
+
+
+def _processors() -> float:
+    both = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(used.ru_utime + used.ru_stime for used in both)
+
+
+def measure(paths: list[Path], seconds: float, fast: bool, runs: int) -> None:
+    """Prints the lines of one kind of windows."""
+    wanted, windows = numbers(paths, fast)
+    folder = tempfile.TemporaryDirectory()
+    library = Library.open(folder.name, model="lite")
+    index(library, paths[:1], True)  # loads the model
+    ways: dict[str, Callable[[], object]] = {
+        "reelspace index": lambda: index(library, paths, fast),
+        "reading alone, the same windows": lambda: sum(1 for _ in reading(paths, fast)),
+        "decoding alone": lambda: decoding(paths, fast),
+    }
+    try:
+        import cv2  # noqa: F401
+
+        ways["OpenCV, the same frames"] = lambda: opencv(paths, wanted)
+    except ImportError:
+        print("OpenCV is not installed: skipped", file=sys.stderr)
+    figures = {name: Figures() for name in ways}
+    for _ in range(runs):
+        for name, way in ways.items():
+            figures[name].take(way)
+    ours = figures["reelspace index"]
+    for name, one in figures.items():
+        print(
+            f"| {'--fast' if fast else 'default'}, {windows} windows | {name} | {seconds / one.clock:.1f} | "
+            f"{one.clock:.2f} / {one.processors:.2f} | {ours.clock / one.clock:.2f} / "
+            f"{ours.processors / one.processors:.2f} |",
+            flush=True,
+        )
+    library.close()
+    folder.cleanup()
+
+
+def main() -> None:
+    """Runs what is asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--seconds", type=int, default=60, help="length of a clip")
+    parser.add_argument("--files", type=int, default=4, help="copies that are indexed together")
+    parser.add_argument("--clips", nargs="+", default=["easy", "busy"], choices=["easy", "busy"])
+    arguments = parser.parse_args()
+    embed.load("lite").encode_candidate([])
+    with tempfile.TemporaryDirectory(dir=footage.FOLDER.parent if footage.FOLDER.parent.exists() else None) as folder:
+        for name in arguments.clips:
+            clip = getattr(footage, name)(arguments.seconds)
+            paths = [_copied(clip, Path(folder), number) for number in range(arguments.files)]
+            total = arguments.seconds * len(paths)
+            print(f"\n### {len(paths)} × {arguments.seconds} s 1080p H.264, {name}\n")
+            print("| windows | way | × real time | s on the clock / of all processors | ours to it |")
+            print("|---|---|---|---|---|")
+            for fast in (False, True):
+                measure(paths, total, fast, arguments.runs)
+
+
+def _copied(clip: Path, folder: Path, number: int) -> Path:
+    """A copy with other bytes: the same content would be read once."""
+    path = folder / f"{clip.stem}-{number}.mp4"
+    shutil.copyfile(clip, path)
+    with path.open("ab") as file:
+        file.write(b"\x00\x00\x00\x0cfree" + number.to_bytes(4, "big"))
+    return path
+
+
+if __name__ == "__main__":
+    main()
