@@ -239,6 +239,8 @@ class Video:
 
     def _fetch(self, wanted: deque[int]) -> Iterator[tuple[int, VideoFrame]]:
         """Decodes the wanted frames, ascending; goes further back whenever one does not come out as the table says."""
+        if self._first is not None and len(wanted) == 1 and wanted[0] == 0:  # known from the opening
+            yield wanted.popleft(), self._first
         while wanted:
             for start in self._starts(wanted[0]):
                 before = len(wanted)
@@ -411,8 +413,9 @@ class Video:
 
     def _look_at_first_frame(self) -> None:
         """Reads how the picture is to be turned; proves that the file can be decoded at all."""
-        _, frame = next(self._fetch(deque([0])))
-        self._rendering = Rendering(self._stream, frame)
+        self._first: VideoFrame | None = None
+        _, self._first = next(self._fetch(deque([0])))
+        self._rendering = Rendering(self._stream, self._first)
         self.rotation = self._rendering.turn.degrees
         self.width, self.height = self._rendering.width, self._rendering.height
 
