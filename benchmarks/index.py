@@ -37,6 +37,7 @@ def index(library: Library, paths: list[Path], fast: bool) -> None:
     is part of it.
     """
     library.index(*paths, fast=fast)
+    library._reader.close()  # the time of processes counts when they have ended
     library.remove(*paths)
 
 
