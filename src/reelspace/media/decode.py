@@ -91,16 +91,15 @@ class Video:
             ignore_all_but(self._stream)
             self._seekable = self._container.format.name not in WITHOUT_SEEKING
             self._counted = self._labels_lie()
+            self.times: NDArray[np.float64] = self._seconds(self._table.pts)
+            self.duration = float(self._seconds(np.array(self._table.end)))
+            if self.duration > LONGEST:
+                raise failure(self.path, f"claims to last {self.duration / 86400:.0f} days")
             self._look_at_first_frame()
         except BaseException:
             self.close()
             raise
-        self.times: NDArray[np.float64] = self._seconds(self._table.pts)
-        self.duration = float(self._seconds(np.array(self._table.end)))
         self.partial = self._table.partial
-        if self.duration > LONGEST:
-            self.close()
-            raise failure(self.path, f"claims to last {self.duration / 86400:.0f} days")
 
     def __enter__(self) -> Self:
         return self

@@ -63,7 +63,7 @@ def read_table(path: Path, container: InputContainer, stream: VideoStream, tick:
     if not is_shown.any():
         raise failure(path, "none of its frames is displayed")
     displayed, order = np.unique(pts[is_shown], return_index=True)
-    end = int(displayed[-1]) + _last_length(displayed, packets.length[is_shown][order], stream)
+    end = int(displayed[-1]) + _last_length(displayed, packets.length[is_shown][order], stream, packets.broken)
     by_time = np.argsort(pts[key], kind="stable")
     partial = _partial(container, stream, end, packets)
     return Table(displayed, end, pts[key][by_time], packets.dts[key][by_time], partial)
@@ -98,15 +98,15 @@ def _read_packets(path: Path, container: InputContainer, stream: VideoStream, ti
     return _Packets(pts, dts, length, key, hidden, heard, broken or untimed)
 
 
-def _last_length(pts: NDArray[np.int64], lengths: NDArray[np.int64], stream: VideoStream) -> int:
+def _last_length(pts: NDArray[np.int64], lengths: NDArray[np.int64], stream: VideoStream, broken: bool) -> int:
     """How long the last frame is shown: what its packet says, if packets of this file tell the truth elsewhere; else up
-    to the declared end; else one median step.
+    to the declared end, unless the file is broken off before it; else one median step.
     """
     steps = np.diff(pts)
     truthful = len(steps) == 0 or np.mean(np.abs(steps - lengths[:-1]) <= 2) > 0.9
     if truthful and lengths[-1] > 0:
         return int(lengths[-1])
-    if stream.duration is not None:
+    if stream.duration is not None and not broken:
         left = int(pts[0]) + stream.duration - int(pts[-1])
         if left > 0:
             return left
