@@ -67,6 +67,8 @@ def _choose_stream(container: InputContainer, path: Path) -> VideoStream:
     stream = max(known, key=lambda s: (bool(s.disposition & Disposition.default), s.width * s.height))
     if stream.width * stream.height > MOST_PIXELS:
         raise failure(path, f"claims frames of {stream.width}×{stream.height} pixels")
+    if stream.frames > (size := path.stat().st_size):
+        raise failure(path, f"claims {stream.frames:,} frames in {size:,} bytes")
     return stream
 
 

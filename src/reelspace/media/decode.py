@@ -75,7 +75,6 @@ class Video:
         duration: seconds from the first displayed frame to the end of the last one.
         width, height: displayed size in pixels: upright, pixels square.
         rotation: degrees counter-clockwise by which the stored picture is turned to be upright: 0, 90, 180 or 270.
-        partial: why only a part of the file can be read, or None.
 
     Raises:
         MediaError: the file is missing, no video, damaged beyond reading, or absurd in size or length.
@@ -85,6 +84,8 @@ class Video:
         self.path = regular(Path(path))
         self._tick, self._through = tick, through
         self._damaged = False
+        self._broken = False  # the decoder has complained
+        self._lost: set[int] = set()  # indices of frames that another had to stand for
         self._container, self._stream = self._open()
         try:
             self._table = read_table(self.path, self._container, self._stream, tick)
@@ -99,7 +100,6 @@ class Video:
         except BaseException:
             self.close()
             raise
-        self.partial = self._table.partial
 
     def __enter__(self) -> Self:
         return self
@@ -112,6 +112,13 @@ class Video:
     def close(self) -> None:
         """Closes the file."""
         self._container.close()
+
+    @property
+    def partial(self) -> str | None:
+        """Why only a part of the file can be read, or None. Damage inside is known when it has been come upon."""
+        if self._table.partial or not self._lost:
+            return self._table.partial
+        return f"damaged: frames cannot be decoded, the first at {self.times[min(self._lost)]:.1f} s"
 
     @property
     def codec(self) -> str:
@@ -248,12 +255,16 @@ class Video:
                 exact = bool(pts[wanted[0]] == frame.pts)
                 if not (start.settle or (exact and not frame.is_corrupt)):
                     return
+                if frame.is_corrupt or (not exact and self._broken):
+                    self._lost.add(wanted[0])
                 self._damaged = self._damaged or not exact
                 yield wanted.popleft(), frame if exact or on_show is None else on_show
             if not wanted:
                 return
             on_show = frame
         while start.settle and on_show is not None and wanted:
+            if self._broken:
+                self._lost.add(wanted[0])
             self._damaged = True
             yield wanted.popleft(), on_show
 
@@ -295,7 +306,7 @@ class Video:
         except MemoryError:  # PyAV's is an FFmpegError as well
             raise
         except FFmpegError:
-            self._damaged = True
+            self._damaged = self._broken = True
             return []
 
     def _packets_from(self, key: int | None) -> Iterator[Packet[VideoStream]]:
@@ -323,7 +334,7 @@ class Video:
         except MemoryError:
             raise
         except FFmpegError:  # the file ends or breaks here; what was decoded stands
-            self._damaged = True
+            self._damaged = self._broken = True
 
     # -- opening -------------------------------------------------------------------------------------------------
 

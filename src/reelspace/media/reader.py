@@ -33,8 +33,9 @@ from reelspace.media.policy import Sampling
 from reelspace.media.probe import VideoInfo
 from reelspace.media.windows import Window, Windowing
 
-PATIENCE = 60.0
-MEMORY = 4 << 30
+PATIENCE = 60.0  # seconds
+MEMORY = 4 << 30  # bytes
+EFFORT = 600.0  # seconds of processor time
 
 
 @dataclass(frozen=True)
@@ -99,11 +100,19 @@ class Reader:
         workers: processes at most, 2 or as many as there are cores up to 4 if left out. Each reads one file at a time.
         patience: seconds without any progress after which a worker is taken to hang and is killed.
         memory: bytes of address space that a worker may use (enforced by Linux; macOS takes no notice).
+        effort: seconds of processor time that opening a file may take, and as much again for every 10 s of video (but
+            not more often than for every 300 frames); a worker that takes more is killed.
     """
 
-    def __init__(self, workers: int | None = None, patience: float = PATIENCE, memory: int = MEMORY) -> None:
+    def __init__(
+        self,
+        workers: int | None = None,
+        patience: float = PATIENCE,
+        memory: int = MEMORY,
+        effort: float = EFFORT,
+    ) -> None:
         self._most = workers or max(2, min(4, os.cpu_count() or 1))
-        self._patience, self._memory = patience, memory
+        self._patience, self._memory, self._effort = patience, memory, effort
         self._idle: list[_Worker] = []
 
     def __enter__(self) -> Self:
@@ -184,7 +193,7 @@ class Reader:
             worker = self._idle.pop()  # not asked first whether there is one: threads may share a reader
         except IndexError:
             worker = _Worker(self._patience, self._memory)
-        worker.ask(request)
+        worker.ask(request | {"effort": self._effort})
         return worker
 
     def _release(self, worker: _Worker) -> None:
@@ -312,6 +321,8 @@ class _Worker:
         code = self._process.wait()
         if code < 0:
             name = signal.Signals(-code).name
+            if name == "SIGXCPU":
+                return _WorkerError("reading it took more work than a file of its length can need, and was stopped.")
             memory = ", perhaps for want of memory" if name == "SIGKILL" else ""
             return _WorkerError(f"the decoder crashed on it ({name}{memory}).")
         self._complaints.seek(0)

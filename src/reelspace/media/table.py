@@ -10,11 +10,17 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from reelspace.media.ending import is_cut_off
 from reelspace.media.files import failure
 
 if TYPE_CHECKING:
     from av.container import InputContainer
     from av.video.stream import VideoStream
+
+
+# Packets hold no more than the file does, save where a container compresses them; a bomb says otherwise.
+INFLATION = 8
+SLACK = 64 << 20  # bytes
 
 
 class Table(NamedTuple):
@@ -75,9 +81,13 @@ def _read_packets(path: Path, container: InputContainer, stream: VideoStream, ti
     rows: list[tuple[int, int, int, bool, bool]] = []
     broken = untimed = False
     heard = 0.0
+    left = INFLATION * path.stat().st_size + SLACK
     try:
         for packet in container.demux():
             tick()
+            left -= packet.size
+            if left < 0:
+                raise failure(path, "its frames claim far more bytes than the file has")
             if packet.stream_index != stream.index:
                 heard = max(heard, float((packet.pts or 0) * packet.time_base))
             elif packet.pts is not None:
@@ -95,7 +105,8 @@ def _read_packets(path: Path, container: InputContainer, stream: VideoStream, ti
     if not rows:
         raise failure(path, "its video has no frames")
     pts, dts, length, key, hidden = np.array(rows, dtype=np.int64).T
-    return _Packets(pts, dts, length, key, hidden, heard, broken or untimed)
+    broken = broken or untimed or is_cut_off(path, container.format.name)
+    return _Packets(pts, dts, length, key, hidden, heard, broken)
 
 
 def _last_length(pts: NDArray[np.int64], lengths: NDArray[np.int64], stream: VideoStream, broken: bool) -> int:
