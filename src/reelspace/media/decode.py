@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from itertools import islice
 from pathlib import Path
@@ -84,8 +84,8 @@ class Video:
         self.path = regular(Path(path))
         self._tick, self._through = tick, through
         self._damaged = False
-        self._broken = False  # the decoder has complained
-        self._lost: set[int] = set()  # indices of frames that another had to stand for
+        self._complaints = 0  # of the decoder
+        self._lost: set[int] = set()  # indices of frames that are damaged, or that another had to stand for
         self._container, self._stream = self._open()
         try:
             self._table = read_table(self.path, self._container, self._stream, tick)
@@ -255,7 +255,7 @@ class Video:
                 exact = bool(pts[wanted[0]] == frame.pts)
                 if not (start.settle or (exact and not frame.is_corrupt)):
                     return
-                if frame.is_corrupt or (not exact and self._broken):
+                if frame.is_corrupt or (not exact and self._complaints):
                     self._lost.add(wanted[0])
                 self._damaged = self._damaged or not exact
                 yield wanted.popleft(), frame if exact or on_show is None else on_show
@@ -263,7 +263,7 @@ class Video:
                 return
             on_show = frame
         while start.settle and on_show is not None and wanted:
-            if self._broken:
+            if self._complaints:
                 self._lost.add(wanted[0])
             self._damaged = True
             yield wanted.popleft(), on_show
@@ -306,7 +306,8 @@ class Video:
         except MemoryError:  # PyAV's is an FFmpegError as well
             raise
         except FFmpegError:
-            self._damaged = self._broken = True
+            self._damaged = True
+            self._complaints += 1
             return []
 
     def _packets_from(self, key: int | None) -> Iterator[Packet[VideoStream]]:
@@ -334,7 +335,8 @@ class Video:
         except MemoryError:
             raise
         except FFmpegError:  # the file ends or breaks here; what was decoded stands
-            self._damaged = self._broken = True
+            self._damaged = True
+            self._complaints += 1
 
     # -- opening -------------------------------------------------------------------------------------------------
 
@@ -350,8 +352,22 @@ class Video:
                 stream.codec_context.skip_frame = "NONREF"
             stream.codec_context.options = {"skip_loop_filter": "all"}
             packets = (packet for packet in container.demux(stream) if packet.size or packet.dts is None)
-            for frame in self._relabelled(frame for packet in packets for frame in self._decoded(packet)):
+            for frame in self._relabelled(self._judged(packets)):
                 yield float(self._seconds(np.array(frame.pts))), frame
+
+    def _judged(self, packets: Iterable[Packet[VideoStream]]) -> Iterator[VideoFrame]:
+        """The frames of all packets of the file in order; what is damaged among those displayed is noted."""
+        pts = self._table.pts
+        for packet in packets:
+            before = self._complaints
+            frames = self._decoded(packet)
+            bad = [frame.pts for frame in frames if frame.is_corrupt and frame.pts is not None]
+            if self._complaints > before and packet.pts is not None:
+                bad.append(packet.pts)
+            self._lost.update(
+                max(0, int(np.searchsorted(pts, stamp, side="right")) - 1) for stamp in bad if stamp >= pts[0]
+            )
+            yield from frames
 
     def _open(self) -> tuple[InputContainer, VideoStream]:
         container, stream = open_video(self.path)
