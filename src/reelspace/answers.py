@@ -204,3 +204,38 @@ class VerifyReport(_Report):
     recall: float | None
     """Recall@10 of the approximate index against exact search; `None` where searches are exact."""
     findings: list[Finding]
+
+
+class Repair(_Report):
+    """What `check --repair` did for a file."""
+
+    how: Literal["remuxed", "re-encoded", "cannot be mended"]
+    """Its packets were put into a new container; or picture and sound were encoded again; or neither helps."""
+    path: FilePath | None = None
+    """The new file; it has been checked too."""
+    reason: str | None = None
+    """Why there is none."""
+
+
+class Fault(_Report):
+    """A file that something is wrong with."""
+
+    path: FilePath
+    readable: bool
+    """Whether it can be read, at least in part."""
+    faults: list[str]
+    """What is wrong, a reason each."""
+    repair: Repair | None = None
+    """`None` where no repair was asked for."""
+
+
+class CheckReport(_Report):
+    """What `reelspace check --json` prints."""
+
+    ok: bool
+    """Whether nothing is wrong, or all of it was mended into new files."""
+    files: int
+    """Files that were checked: every frame of theirs was decoded."""
+    seconds: float
+    """Running time of what can be read of them."""
+    faults: list[Fault]

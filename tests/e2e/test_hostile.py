@@ -147,7 +147,9 @@ def test_every_verdict_is_met_and_nothing_else_is_touched(tmp_path, sources, bai
         failed,
     )
     assert (second["embedded"], second["unchanged"], second["failed"]) == (0, indexed + partial, failed)
-    assert [problem["path"] for problem in second["problems"]] == [str(folder / "no files" / "locked.mp4")]  # perhaps now
+    assert [problem["path"] for problem in second["problems"]] == [
+        str(folder / "no files" / "locked.mp4")
+    ]  # perhaps now
     reasons = [reason for state, reason in found.values() if state in ("failed", "partial")]
     assert not [reason for reason in reasons if re.search(r"Error|errno|Traceback|0x|corrupt", reason)]
     assert sorted((path, path.lstat().st_mtime_ns) for path in folder.rglob("*")) == before

@@ -17,6 +17,7 @@ class Report(StrEnum):
     STATUS = "status"
     INDEX = "index"
     VERIFY = "verify"
+    CHECK = "check"
 
 
 def register(app: typer.Typer) -> None:
@@ -42,5 +43,6 @@ def schema(report: Annotated[Report, typer.Argument()]) -> None:
         Report.STATUS: answers.StatusReport,
         Report.INDEX: answers.IndexReport,
         Report.VERIFY: answers.VerifyReport,
+        Report.CHECK: answers.CheckReport,
     }
     print_json(reports[report].model_json_schema())

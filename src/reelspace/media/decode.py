@@ -126,6 +126,11 @@ class Video:
         return self._stream.codec.canonical_name
 
     @property
+    def format(self) -> str:
+        """FFmpeg's names of the container, with commas: `mov,mp4,m4a,3gp,3g2,mj2`, `matroska,webm`, `avi`, …"""
+        return self._container.format.name
+
+    @property
     def metadata(self) -> dict[str, str]:
         """Tags of the file."""
         return dict(self._container.metadata)
@@ -340,15 +345,16 @@ class Video:
 
     # -- opening -------------------------------------------------------------------------------------------------
 
-    def skim(self) -> Iterator[tuple[float, VideoFrame]]:
-        """Times and frames in order of display, decoded roughly and fast: frames that no other depends on are left out,
-        edges of blocks are not smoothed, nothing is turned. Good for seeing what happens, not for pixels.
+    def skim(self, every: bool = False) -> Iterator[tuple[float, VideoFrame]]:
+        """Times and frames in order of display, decoded roughly and fast: frames that no other depends on are left out
+        unless `every` one is wanted, edges of blocks are not smoothed, nothing is turned. Good for seeing what happens,
+        not for pixels.
         """
         container, stream = self._open()
         with container:
             ignore_all_but(stream)
             stream.thread_type = "AUTO"
-            if not self._counted:
+            if not (every or self._counted):
                 stream.codec_context.skip_frame = "NONREF"
             stream.codec_context.options = {"skip_loop_filter": "all"}
             packets = (packet for packet in container.demux(stream) if packet.size or packet.dts is None)

@@ -172,6 +172,25 @@ class Reader:
         head, body = self._ask(Path(path), {"do": "image"})
         return np.frombuffer(body, np.uint8).reshape(head["shape"])
 
+    def check(self, path: Path) -> tuple[VideoInfo, str | None, str]:
+        """What a file is, why it is not whole if it is not, and FFmpeg's names of its container; all of it is decoded.
+
+        Raises:
+            MediaError: it cannot be read.
+        """
+        head, _ = self._ask(path, {"do": "check"})
+        return VideoInfo(**head["info"]), head["damage"], head["container"]
+
+    def cut(self, span: Span, path: Path, exact: bool) -> tuple[float, float]:
+        """Writes a stretch of a video straight into `path`; use `reelspace.media.cut.cut`.
+
+        Raises:
+            MediaError: see there.
+        """
+        request = {"do": "cut", "start": span.start, "end": span.end, "to": str(path), "exact": exact}
+        head, _ = self._ask(span.path, request)
+        return head["start"], head["end"]
+
     def _ask(self, path: Path, request: dict[str, Any]) -> wire.Message:
         """Has one request answered by one message."""
         worker = self._start(request | {"path": str(path)})

@@ -19,7 +19,10 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from reelspace.errors import ReelspaceError
+from reelspace.item import Span
 from reelspace.media import wire
+from reelspace.media.check import damage
+from reelspace.media.cut import write_cut
 from reelspace.media.decode import Video
 from reelspace.media.files import shown
 from reelspace.media.image import load_image
@@ -117,11 +120,32 @@ def _image(job: dict[str, Any], out: _Outbox) -> None:
     out.put({"event": "pixels", "shape": pixels.shape}, pixels.tobytes())
 
 
+def _check(job: dict[str, Any], out: _Outbox) -> None:
+    with _opened(job, out, through=True) as video:
+        out.put(
+            {"event": "checked", "info": asdict(describe(video)), "damage": damage(video), "container": video.format}
+        )
+
+
+def _cut(job: dict[str, Any], out: _Outbox) -> None:
+    with _opened(job, out):  # for the work that its length allows
+        pass
+    span = Span(Path(job["path"]), job["start"], job["end"])
+    start, end = write_cut(span, Path(job["to"]), job["exact"], out.tick)
+    out.put({"event": "cut", "start": start, "end": end})
+
+
 def _sampling(job: dict[str, Any]) -> Sampling:
     return Sampling(parse_policy(job["policy"]), job["edge"])
 
 
-_TASKS: dict[str, Callable[[dict[str, Any], _Outbox], None]] = {"scan": _scan, "sample": _sample, "image": _image}
+_TASKS: dict[str, Callable[[dict[str, Any], _Outbox], None]] = {
+    "scan": _scan,
+    "sample": _sample,
+    "image": _image,
+    "check": _check,
+    "cut": _cut,
+}
 
 
 def _limit(kind: int, limit: int) -> None:
