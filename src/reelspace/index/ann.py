@@ -209,6 +209,7 @@ class AnnStore:
 
     def _write(self, faiss: Any, index: Any, ids: Ids, recall: float) -> None:
         try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)  # it may have been deleted meanwhile
             self._head.unlink(missing_ok=True)  # without a head the file does not count
             aside = self._path.with_suffix(".new")
             faiss.write_index(index, str(aside))
