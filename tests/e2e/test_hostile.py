@@ -4,6 +4,7 @@ import ctypes
 import json
 import os
 import re
+import shutil
 import socket
 import struct
 import subprocess
@@ -153,3 +154,29 @@ def test_every_verdict_is_met_and_nothing_else_is_touched(tmp_path, sources, bai
     reasons = [reason for state, reason in found.values() if state in ("failed", "partial")]
     assert not [reason for reason in reasons if re.search(r"Error|errno|Traceback|0x|corrupt", reason)]
     assert sorted((path, path.lstat().st_mtime_ns) for path in folder.rglob("*")) == before
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed: it sees every call to the system")
+def test_no_call_to_the_system_goes_astray(tmp_path, sources, bait, plugin):
+    """Not one socket is made, and no file is opened but those of the corpus, the library and the installation."""
+    folder, trace, library = tmp_path / "corpus" / "videos", tmp_path / "trace", tmp_path / "library"
+    write([case for case in corpus(sources, bait) if "m" not in case.verdict and "megapixels" not in case.name], folder)
+    calls = "trace=open,openat,openat2,creat,socket,connect,sendto,execve"
+    index(library, folder, plugin, "strace", "-f", "-qq", "--seccomp-bpf", "-e", calls, "-s", "4096", "-o", trace)
+    lines = trace.read_text("utf-8", "backslashreplace").splitlines()
+    assert any(str(folder) in line for line in lines)  # it does see
+    assert not [line for line in lines if re.search(r"\b(socket|connect|sendto)\(", line)]
+    assert {re.search(r'execve\("([^"]+)"', line)[1] for line in lines if "execve(" in line} <= {sys.executable}
+    ours = ("/usr/", "/lib", "/etc/", "/proc/", "/sys/", "/dev/null", sys.prefix, sys.base_prefix, "/tmp/tmp", "/tmp/#")
+    ours += (
+        str(Path(reelspace.__file__).parents[1]),
+        str(Path(__file__).parents[1]),
+        str(plugin),
+        str(library),
+        str(folder),
+    )
+    opened = {found[1] for line in lines if (found := re.search(r'open\w*\([^"]*"([^"]*)"', line))}
+    astray = {path for path in opened if path.startswith("/") and not path.startswith(ours) and path != "/tmp"}
+    assert astray == set()
+    assert not {path for path in opened if "private" in path}
