@@ -1,4 +1,7 @@
 import shutil
+import subprocess
+import tempfile
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -51,3 +54,18 @@ def library(tmp_path, plugin):
 
     with Library.open(tmp_path / "library", model="sketch") as opened:
         yield opened
+
+
+@pytest.fixture
+def disk():
+    """A file system of its own, in a place that everybody may enter."""
+    where = Path(tempfile.mkdtemp())
+    where.chmod(0o755)
+    mount = ["mount", "-t", "tmpfs", "-o", "size=32m", "tmpfs", where]
+    done = subprocess.run(mount, capture_output=True, text=True, check=False)
+    if done.returncode:
+        where.rmdir()
+        pytest.skip(f"mounting is not permitted: {done.stderr.strip()}")
+    yield where
+    subprocess.run(["umount", "--lazy", where], check=True)
+    where.rmdir()

@@ -83,7 +83,9 @@ def _grid(pixels):
         raise MediaError("black all over: nothing to see")
     rows, columns = (np.linspace(0, side, GRID + 1).astype(int) for side in pixels.shape[:2])
     cells = [
-        pixels[rows[y] : rows[y + 1], columns[x] : columns[x + 1]].mean(axis=(0, 1))
+        pixels[rows[y] : max(rows[y] + 1, rows[y + 1]), columns[x] : max(columns[x] + 1, columns[x + 1])].mean(
+            axis=(0, 1)
+        )
         for y in range(GRID)
         for x in range(GRID)
     ]

@@ -3,9 +3,7 @@
 import os
 import shutil
 import subprocess
-import tempfile
 from contextlib import closing, contextmanager
-from pathlib import Path
 
 import pytest
 
@@ -15,21 +13,6 @@ from reelspace.errors import LibraryError
 from reelspace.index.catalogue import Catalogue
 
 NOBODY = 65534
-
-
-@pytest.fixture
-def disk():
-    """A file system of its own, in a place that everybody may enter."""
-    where = Path(tempfile.mkdtemp())
-    where.chmod(0o755)
-    mount = ["mount", "-t", "tmpfs", "-o", "size=32m", "tmpfs", where]
-    done = subprocess.run(mount, capture_output=True, text=True, check=False)
-    if done.returncode:
-        where.rmdir()
-        pytest.skip(f"mounting is not permitted: {done.stderr.strip()}")
-    yield where
-    subprocess.run(["umount", "--lazy", where], check=True)
-    where.rmdir()
 
 
 @contextmanager

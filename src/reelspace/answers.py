@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import unquote_to_bytes
 
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidator, WithJsonSchema
 
@@ -16,15 +18,25 @@ def shown(path: str) -> str:
 def _path(value: Any) -> str:
     if not isinstance(value, str | os.PathLike):
         raise ValueError(f"a path is text, not {type(value).__name__}")
-    return os.fspath(value)
+    path = os.fspath(value)
+    return os.fsdecode(unquote_to_bytes(path.removeprefix("file://"))) if path.startswith("file:///") else path
+
+
+def json_path(path: str) -> str:
+    """Itself where it is Unicode; else its `file:` URL, which no path can be mistaken for: all of them are absolute."""
+    try:
+        path.encode("utf-8")
+    except UnicodeEncodeError:
+        return Path(path).as_uri() if Path(path).is_absolute() else shown(path)
+    return path
 
 
 # In Python a path opens its file whatever its name's bytes (surrogateescape, as everywhere in Python); pydantic's own
-# `str` refuses such names. In JSON, which is UTF-8, it reads as `shown` gives it.
+# `str` refuses such names. JSON is UTF-8, so there such a path is a URL; it is read back as the path it was.
 FilePath = Annotated[
     str,
     PlainValidator(_path),
-    PlainSerializer(shown, when_used="json"),
+    PlainSerializer(json_path, when_used="json"),
     WithJsonSchema({"type": "string"}),
 ]
 
@@ -230,3 +242,38 @@ class VerifyReport(_Report):
     recall: float | None
     """Recall@10 of the approximate index against exact search; `None` where searches are exact."""
     findings: list[Finding]
+
+
+class Repair(_Report):
+    """What `check --repair` did for a file."""
+
+    how: Literal["remuxed", "re-encoded", "cannot be mended"]
+    """Its packets were put into a new container; or picture and sound were encoded again; or neither helps."""
+    path: FilePath | None = None
+    """The new file; it has been checked too."""
+    reason: str | None = None
+    """Why there is none."""
+
+
+class Fault(_Report):
+    """A file that something is wrong with."""
+
+    path: FilePath
+    readable: bool
+    """Whether it can be read, at least in part."""
+    faults: list[str]
+    """What is wrong, a reason each."""
+    repair: Repair | None = None
+    """`None` where no repair was asked for."""
+
+
+class CheckReport(_Report):
+    """What `reelspace check --json` prints."""
+
+    ok: bool
+    """Whether nothing is wrong, or all of it was mended into new files."""
+    files: int
+    """Files that were checked: every frame of theirs was decoded."""
+    seconds: float
+    """Running time of what can be read of them."""
+    faults: list[Fault]

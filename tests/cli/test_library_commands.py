@@ -336,7 +336,14 @@ def test_names_of_any_kind_go_through(reelspace):
     table, found = reelspace("search", "x"), reelspace("search", "x", "--json")
     assert "\\xff \\x1b[31m.mp4" in table.stdout
     assert "\x1b" not in table.stdout + found.stdout
-    assert json.loads(found.stdout)["hits"][0]["path"].endswith("\\xff \x1b[31m.mp4")
+    (hit,) = json.loads(found.stdout)["hits"]
+    assert hit["path"] == Path(os.fsdecode(b"\xff \x1b[31m.mp4")).absolute().as_uri()
+    # What was printed names the file to the commands that read it.
+    Path("found.json").write_text(found.stdout, encoding="utf-8")
+    done = reelspace("cut", "--from", "found.json", "-o", "cut.mp4", "--json")
+    assert done.exit_code == 0, done.output
+    assert reelspace("export", "found.json", "--format", "edl", "--fps", "25").exit_code == 0
+    assert hit["path"] in reelspace("export", "found.json", "--format", "m3u").stdout
 
 
 def test_models_does_not_hide_a_damaged_library(reelspace, tmp_path):

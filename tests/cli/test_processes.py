@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -43,6 +44,27 @@ def test_ctrl_c_keeps_what_is_done_and_says_how_to_go_on(tmp_path):
     assert again.returncode == 0, again.stderr
     assert f"{kept} unchanged" in again.stderr
     assert indexed(library) == 10
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT to send")
+@pytest.mark.parametrize(
+    "command", [["check", "long.mp4"], ["cut", "long.mp4", "-o", "cut.mp4", "--exact"]], ids=" ".join
+)
+def test_ctrl_c_ends_what_reads_a_file_and_leaves_nothing(tmp_path, command):
+    write_clip(tmp_path / "long.mp4", scenes=[Scene(90, seed=1, pan=0.2)], size=(640, 360), fps=30, bframes=0)
+    with subprocess.Popen(
+        [*REELSPACE, *command.split()], cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        children = f"/proc/{process.pid}/task/{process.pid}/children"
+        deadline = time.monotonic() + 60
+        while not (workers := Path(children).read_text().split()):
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (130, "", "reelspace: Interrupted.\n")
+    assert not [worker for worker in workers if Path(f"/proc/{worker}").exists()]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["long.mp4"]
 
 
 def indexed(library):

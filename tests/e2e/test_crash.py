@@ -16,23 +16,77 @@ import reelspace
 from conftest import colour_clip
 from reelspace import Library
 
-# Everything that writes: indexing, the cache, another model's space, the cut-over and back, pruning.
+# Everything that writes: indexing, the caches, another model's space, the cut-over and back, pruning.
 JOURNEY = """
-import sys
+import shutil, sys
 from pathlib import Path
 from reelspace import Library
+from reelspace.index import ann
 
+ann._FEWEST = 10  # also so few windows get an approximate index
 where, folder = sys.argv[1:]
 print("ready", flush=True)
 with Library.open(where, model="sketch") as library:
     library.index(folder)
     library.search("red")
-    library.index(model="sketch2")
+    library.index(model="sketch2", approximate=True)
     library.use("sketch2")
     library.search("red")
+    shutil.rmtree(Path(where, "cache"))
+    library.search("red")
+    library.index(approximate=True)
     library.use("sketch")
-    library.index(prune=True)
+    library.index(prune=True, approximate=False)
 print("done", flush=True)
+"""
+
+# A step is what changes a file or its name: the process is killed just before the one whose number is given. What is
+# killed is a copy of a process that has everything loaded; it says by its exit code whether it came to the end.
+STEPS = """
+import os, shutil, signal, sys
+from pathlib import Path
+import faiss
+from reelspace import Library
+from reelspace.index import ann
+
+ann._FEWEST = 10
+faiss.omp_set_num_threads(1)
+where, scene, first, last = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:])
+
+def act():
+    with Library.open(where, create=False, model=None) as library:
+        if scene == "rebuild":
+            shutil.rmtree(Path(where, "cache"))
+            Path(where, "cache").mkdir()
+            library.search("red")
+        elif scene == "approximate":
+            library.index(approximate=True)
+            library.index(approximate=False)
+        elif scene == "use":
+            active = next(space.model for space in library.models() if space.active)
+            library.use({"sketch": "sketch2", "sketch2": "sketch"}[active])
+            library.search("red")
+
+for number in range(first, last):
+    child = os.fork()
+    if not child:
+        left = number
+        def count(event, arguments):
+            global left
+            writes = event == "open" and isinstance(arguments[1], str) and set(arguments[1]) & set("wa+x")
+            if writes or event in ("os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate", "os.link"):
+                left -= 1
+                if left < 0:
+                    os.kill(os.getpid(), signal.SIGKILL)
+        sys.addaudithook(count)
+        act()
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    if os.WIFEXITED(status):
+        assert os.WEXITSTATUS(status) == 0, status
+        print("end", number, flush=True)
+        break
+    print("killed", number, flush=True)
 """
 
 
@@ -53,8 +107,8 @@ def journey(tmp_path, plugin, colour_clips, monkeypatch):
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([source, str(plugin), str(Path(__file__).parents[1])])}
     environment |= dict([tag.split("=")])
 
-    def start(library):
-        command = [sys.executable, "-c", JOURNEY, str(library), str(folder)]
+    def start(library, script=JOURNEY, *arguments):
+        command = [sys.executable, "-c", script, str(library), *map(str, arguments or [folder])]
         return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
 
     yield start
@@ -124,9 +178,40 @@ def crash(journey, tmp_path, kills, seed):
 
 
 def test_killed_at_random_moments(journey, tmp_path):
-    crash(journey, tmp_path, kills=6, seed=1)
+    crash(journey, tmp_path, kills=10, seed=1)
 
 
 @pytest.mark.slow
 def test_killed_at_many_random_moments(journey, tmp_path):
     crash(journey, tmp_path, kills=100, seed=2)
+
+
+def answers(library):
+    with Library.open(library, create=False) as opened:
+        assert opened.verify(sample=2).findings == []
+        return [opened.search(words, k=50).hits for words in ("red", "blue yellow")]
+
+
+@pytest.mark.parametrize("scene", ["rebuild", "approximate", "use"])
+def test_killed_before_every_step_of(scene, journey, tmp_path):
+    library = tmp_path / "library"
+    finish(journey(library))
+    expected, before = content(library), answers(library)
+    with Library.open(library) as opened:
+        opened.use("sketch2")
+    mirrored = answers(library)
+    with Library.open(library) as opened:
+        opened.use("sketch")
+    number, ended = 0, False
+    while not ended:
+        output, _ = journey(library, STEPS, scene, number, number + 4).communicate(timeout=120)
+        lines = output.splitlines()
+        assert lines
+        ended = lines[-1].startswith("end")
+        number += len(lines)
+        # Nothing lost, nothing twice; and what could not be written is made again.
+        now = content(library)
+        assert now[:3] == expected[:3]
+        assert [space[2] for space in now[3]].count(1) == 1
+        assert answers(library) == (before if now[3] == expected[3] else mirrored)
+    assert number >= 3

@@ -14,6 +14,7 @@ import PIL.Image
 import pytest
 
 from clips import Scene, read_barcodes, write_clip
+from hostile import Sources, absurd, bombs, no_videos, write
 from reelspace.errors import MediaError
 from reelspace.item import Span
 from reelspace.media.decode import sample
@@ -239,6 +240,15 @@ def test_a_file_that_needs_too_much_memory_fails_alone(tmp_path, clip):
     assert "memory" in ends[0].reason
 
 
+def test_a_file_that_takes_too_much_work_fails_alone(tmp_path, clip):
+    short = write_clip(tmp_path / "short.mp4", seconds=0.3)
+    with Reader(workers=1, effort=0.0) as reader:  # the least there is: a second
+        jobs = [ScanJob(clip, Fixed(2, 0.01), Sampling(Uniform(60))), ScanJob(short, Shots(), SAMPLING)]
+        ends = [event for event in reader.scan(jobs) if isinstance(event, Closed | Failed)]
+    assert [type(event) for event in ends] == [Failed, Closed]
+    assert "took more work than a file of its length can need" in ends[0].reason
+
+
 def test_memory_does_not_grow_with_the_film(clip):
     """A thousand large windows pass through; the worker holds a few."""
     before = _children()
@@ -343,3 +353,34 @@ def test_undecodable_names_come_through(reader, tmp_path):
     (failed,) = reader.scan([ScanJob(path, Shots(), SAMPLING)])
     assert "caf\\xe9.mp4" in failed.reason
     failed.reason.encode()  # can be printed
+
+
+@pytest.mark.slow
+def test_two_thousand_files_leave_no_trace(tmp_path):
+    """Good, damaged and hostile ones, over and over: memory, open files and processes stay as they are."""
+    sources = Sources(tmp_path)
+    cases = [*absurd(sources), *bombs(sources), *no_videos(sources)]
+    light = [case for case in cases if "m" not in case.verdict and "megapixels" not in case.name]
+    write(light, tmp_path / "files")
+    paths = [tmp_path / "files" / case.name for case in light]
+    children, files = _children(), _open_files()
+    with Reader(workers=1) as reader:
+        jobs = (ScanJob(paths[number % len(paths)], Shots(), SAMPLING) for number in range(2000))
+        worker, here, done = [], [], 0
+        for event in reader.scan(jobs):
+            if isinstance(event, Closed | Failed):
+                done += 1
+                if done % 200 == 100 and len(_children() - children) == 1:
+                    (process,) = _children() - children
+                    worker.append(_resident(process))
+                    here.append(_resident(os.getpid()))
+        assert done == 2000
+        assert len(_open_files()) <= len(files) + 3  # the pipes of the one worker
+    assert len(here) >= 5
+    assert max(here[-3:]) - min(here[:3]) < 20 << 20
+    assert max(worker[-3:]) - max(worker[:3]) < 50 << 20
+    assert (_children(), _open_files()) == (children, files)
+
+
+def _resident(pid):
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")

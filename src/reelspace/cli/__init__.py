@@ -11,7 +11,22 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from reelspace.cli import cut, doctor, export, index, models, push, remove, schema, search, status, use, verify, worlds
+from reelspace.cli import (
+    check,
+    cut,
+    doctor,
+    export,
+    index,
+    models,
+    push,
+    remove,
+    schema,
+    search,
+    status,
+    use,
+    verify,
+    worlds,
+)
 from reelspace.cli.terminal import answering, robust
 
 
@@ -28,7 +43,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (index, search, status, verify, remove, models, use, push, cut, export, doctor, schema, worlds):
+for module in (index, search, status, verify, remove, models, use, push, cut, export, check, doctor, schema, worlds):
     module.register(app)
 
 

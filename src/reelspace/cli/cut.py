@@ -48,23 +48,27 @@ def cut(
       reelspace cut --from goals.json --rank 1 -o best.mp4
       reelspace cut --from goals.json -o clips/
     """
+    from reelspace.answers import json_path
     from reelspace.media.cut import cut as cut_out
+    from reelspace.media.reader import Reader
 
     spans = _spans(hits or [], source, rank or [])
     targets = _targets(spans, output)
     made, failed = [], 0
-    for span, target in zip(spans, targets, strict=True):
-        try:
-            done = cut_out(span, target, exact=exact, overwrite=force)
-        except (ReelspaceError, OSError) as error:
-            if len(spans) == 1:
-                raise
-            failed += 1
-            say(f"reelspace: {error}")
-            continue
-        begins = "" if abs(done.start - span.start) < 0.05 else f" (the key frame before {clock(span.start)})"
-        say(f"{shown_path(done.path)}: {clock(done.start)}-{clock(done.end)}{begins}")
-        made.append({"path": str(done.path.absolute()), "source": str(span), "start": done.start, "end": done.end})
+    with Reader(workers=1) as reader:
+        for span, target in zip(spans, targets, strict=True):
+            try:
+                done = cut_out(span, target, exact=exact, overwrite=force, reader=reader)
+            except (ReelspaceError, OSError) as error:
+                if len(spans) == 1:
+                    raise
+                failed += 1
+                say(f"reelspace: {error}")
+                continue
+            begins = "" if abs(done.start - span.start) < 0.05 else f" (the key frame before {clock(span.start)})"
+            say(f"{shown_path(done.path)}: {clock(done.start)}-{clock(done.end)}{begins}")
+            path = json_path(str(done.path.absolute()))
+            made.append({"path": path, "source": str(span), "start": done.start, "end": done.end})
     if json:
         print_json(made)
     raise typer.Exit(ExitCode.SOME_FAILED if failed else ExitCode.OK)

@@ -18,6 +18,7 @@ class Report(StrEnum):
     INDEX = "index"
     VERIFY = "verify"
     PUSH = "push"
+    CHECK = "check"
 
 
 def register(app: typer.Typer) -> None:
@@ -44,5 +45,6 @@ def schema(report: Annotated[Report, typer.Argument()]) -> None:
         Report.INDEX: answers.IndexReport,
         Report.VERIFY: answers.VerifyReport,
         Report.PUSH: answers.PushReport,
+        Report.CHECK: answers.CheckReport,
     }
     print_json(reports[report].model_json_schema())

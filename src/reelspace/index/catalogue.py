@@ -149,8 +149,13 @@ class Catalogue:
         if not create and not path.is_file():
             raise NoLibraryError(f"{path.parent}: there is no library here; `reelspace index FOLDER` makes one.")
         try:
+            # What SQLite would put beside a file without permission to write had none either, and would stay.
+            effective = os.access in os.supports_effective_ids
+            locked = path.exists() and not os.access(path, os.W_OK, effective_ids=effective)
+            if create and locked:
+                raise LibraryError(f"{path} cannot be written: permission denied. Searching is possible all the same.")
             try:
-                self._use(_connected(path))
+                self._use((_untouched(path) if locked else None) or _connected(path))
             except sqlite3.OperationalError:
                 if create or (db := _untouched(path)) is None:
                     raise

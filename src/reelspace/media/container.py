@@ -67,18 +67,21 @@ def _choose_stream(container: InputContainer, path: Path) -> VideoStream:
     if not moving:
         has = "sound" if container.streams.audio else "nothing"
         raise failure(path, f"holds {has}{' and a cover picture' if streams else ''}, but no video")
-    stream = max(moving, key=lambda s: (bool(s.disposition & Disposition.default), s.width * s.height))
-    if stream.codec_context is None or not stream.codec_context.is_decoder:
-        raise failure(path, "no decoder for its video codec is installed")
+    known = [stream for stream in moving if stream.codec_context is not None and stream.codec_context.is_decoder]
+    if not known:
+        raise failure(path, "its video codec is not known, or no decoder for it is installed")
+    stream = max(known, key=lambda s: (bool(s.disposition & Disposition.default), s.width * s.height))
     if stream.width * stream.height > MOST_PIXELS:
         raise failure(path, f"claims frames of {stream.width}×{stream.height} pixels")
+    if stream.frames > (size := path.stat().st_size):
+        raise failure(path, f"claims {stream.frames:,} frames in {size:,} bytes")
     return stream
 
 
 def _why_not_opened(error: Exception) -> str:
     from av import error as causes
 
-    if isinstance(error, causes.InvalidDataError):
+    if isinstance(error, causes.InvalidDataError | causes.EOFError):
         return "not a video, or damaged where it must not be (its header cannot be read)"
     if isinstance(error, causes.ArgumentError | causes.DemuxerNotFoundError):
         return "not a video format that can be read (playlists and image sequences are not opened)"

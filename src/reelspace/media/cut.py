@@ -1,24 +1,28 @@
 """Cuts a stretch out of a video into a file of its own: packets copied, or frame-exact by encoding again.
 
 The new file is written beside its destination and renamed when it is complete, and never over the video it is cut from.
+All that reads the video happens in a worker process (`write_cut`, called by `worker`).
 """
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reelspace.item import Span
 from reelspace.media.container import open_video
-from reelspace.media.files import failure, regular, shown
+from reelspace.media.files import failure, regular
 
 if TYPE_CHECKING:
     from av.container import InputContainer, OutputContainer
+
+    from reelspace.media.reader import Reader
 
 SUFFIXES = (".mp4", ".mov", ".m4v", ".mkv", ".webm")
 _NAME = 60  # characters of the source's name in that of a cut
@@ -34,6 +38,10 @@ class Cut(NamedTuple):
     end: float
 
 
+def _nothing() -> None:
+    """The heartbeat of those who need none."""
+
+
 class _Source(NamedTuple):
     """An open video: its streams, and where its time begins and the wanted stretch lies, in ticks of the picture."""
 
@@ -44,6 +52,7 @@ class _Source(NamedTuple):
     origin: int
     start: int
     end: int | None
+    tick: Callable[[], None]
 
     def ticks(self, seconds: float) -> int:
         count: int = round(seconds / self.video.time_base)
@@ -55,8 +64,22 @@ class _Source(NamedTuple):
     def absolute(self, ticks: int) -> Fraction:
         return Fraction(ticks * self.video.time_base)
 
+    def packets(self, *streams: Any) -> Iterator[Any]:
+        """The packets from where the container stands to the end, or to where the file breaks off."""
+        from av.error import FFmpegError
 
-def cut(span: Span, path: Path, *, exact: bool = False, overwrite: bool = False) -> Cut:
+        try:
+            for packet in self.container.demux(streams):
+                self.tick()
+                if packet.size:
+                    yield packet
+        except MemoryError:  # PyAV's is an FFmpegError as well
+            raise
+        except FFmpegError:
+            return
+
+
+def cut(span: Span, path: Path, *, exact: bool = False, overwrite: bool = False, reader: Reader | None = None) -> Cut:
     """Writes the stretch `span` of a video to `path`; its ending (.mp4, .mov, .mkv, .webm) chooses the container.
 
     Args:
@@ -65,26 +88,41 @@ def cut(span: Span, path: Path, *, exact: bool = False, overwrite: bool = False)
         exact: encode again, so that the file begins and ends on the very frames; otherwise packets are copied as
             they are, and the file begins at the last key frame before `span.start`.
         overwrite: replace a file that is there already (never the source).
+        reader: its workers do it; left out, one that is made for this.
 
     Raises:
         MediaError: the source cannot be read, has nothing in the span, does not fit the container, or `path` exists.
     """
-    import av
+    from reelspace.media.reader import Reader
 
     _refuse(span.path, path, overwrite)
-    aside = path.with_name(f".reelspace-{os.getpid()}{path.suffix}")
-    try:
-        with _open(span) as source, _create(aside) as output:
-            start, end = (_encode if exact else _copy)(source, output)
+    aside = path.with_name(f".reelspace-{secrets.token_hex(4)}{path.suffix}")
+    with ExitStack() as made:
+        made.callback(aside.unlink, missing_ok=True)
+        reader = reader or made.enter_context(Reader(workers=1))
+        start, end = reader.cut(span, aside, exact)
         aside.replace(path)
+    return Cut(path, start, end)
+
+
+def write_cut(span: Span, path: Path, exact: bool, tick: Callable[[], None]) -> tuple[float, float]:
+    """Does what `cut` promises, in this process and straight into `path`; returns the seconds of the source it shows.
+
+    Raises:
+        MediaError: as `cut`.
+    """
+    import av
+
+    try:
+        with _open(span, tick) as source, _create(path) as output:
+            return (_encode if exact else _copy)(source, output)
+    except MemoryError:
+        raise
     except (av.FFmpegError, ValueError) as error:  # ValueError: a codec that the container does not hold
         ways = [] if path.suffix.lower() == ".mkv" else ["write to a name in .mkv"]
         ways += [] if exact else ["cut with exact=True (--exact)"]
         why = "; ".join([str(getattr(error, "strerror", None) or error), ", or ".join(ways)]).removesuffix("; ")
-        raise failure(span.path, f"cannot be cut into {shown(path)}: {why}") from error
-    finally:
-        aside.unlink(missing_ok=True)
-    return Cut(path, start, end)
+        raise failure(span.path, f"cannot be cut into {path.suffix}: {why}") from error
 
 
 def _refuse(source: Path, path: Path, overwrite: bool) -> None:
@@ -101,12 +139,13 @@ def _refuse(source: Path, path: Path, overwrite: bool) -> None:
 
 
 @contextmanager
-def _open(span: Span) -> Iterator[_Source]:
+def _open(span: Span, tick: Callable[[], None]) -> Iterator[_Source]:
     container, video = open_video(regular(span.path))
     with container:
         video.thread_type = "AUTO"
-        origin = _first_shown(span.path, container, video)
-        source = _Source(span.path, container, video, list(container.streams.audio), origin, 0, None)
+        sound = [stream for stream in container.streams.audio if stream.codec_context is not None]
+        source = _Source(span.path, container, video, sound, 0, 0, None, tick)
+        source = source._replace(origin=_first_shown(source))
         start, end = (None if t is None else source.origin + source.ticks(t) for t in (span.start, span.end))
         yield source._replace(start=start or 0, end=end)
 
@@ -120,39 +159,41 @@ def _create(path: Path) -> Iterator[OutputContainer]:
         yield container
 
 
-def _first_shown(path: Path, container: InputContainer, video: Any) -> int:
+def _first_shown(source: _Source) -> int:
     """Presentation time of the first displayed frame, in ticks, as `Video.times` counts from it.
 
     What is shown before the first key frame has lost what it refers to. The first group of pictures suffices to tell.
     """
     key: int | None = None
     first: int | None = None
-    for packet in container.demux(video):
-        if packet.size == 0:
+    untimed = False
+    for packet in source.packets(source.video):
+        if packet.pts is None and packet.dts is None:
+            untimed = True
             continue
         time = _time(packet)
-        if time is None:
-            raise failure(path, "does not say when its frames are shown; remux it to .mp4 before cutting it")
         if packet.is_keyframe:
             if first is not None and time > first:
                 break
             key = time if key is None else key
         if key is not None and time >= key and not packet.is_discard:
             first = time if first is None else min(first, time)
+    if first is None and untimed:
+        raise failure(source.path, "does not say when its frames are shown; remux it to .mp4 before cutting it")
     if first is None:
-        raise failure(path, "none of its frames is displayed")
+        raise failure(source.path, "none of its frames is displayed")
     return first
 
 
-def _time(packet: Any) -> Any:
-    """When a packet is shown; AVI and some others store only the order of decoding, bare streams nothing."""
-    time: int | None = packet.dts if packet.pts is None else packet.pts
+def _time(packet: Any) -> int:
+    """When a packet is shown; AVI and some others store only the order of decoding."""
+    time: int = (packet.dts or 0) if packet.pts is None else packet.pts
     return time
 
 
 def _order(packet: Any) -> int:
     """When a packet is decoded; Matroska does not say it for the first ones."""
-    order: int = packet.pts if packet.dts is None else packet.dts
+    order: int = (packet.pts or 0) if packet.dts is None else packet.dts
     return order
 
 
@@ -167,9 +208,7 @@ def _packets(source: _Source) -> Iterator[Any]:
     waiting: list[Any] = []
     running = {stream.index for stream in (source.video, *source.audio)}
     reached = False
-    for packet in source.container.demux([source.video, *source.audio]):
-        if packet.size == 0:
-            continue
+    for packet in source.packets(source.video, *source.audio):
         after = -math.inf if limit is None else float(_order(packet) * packet.time_base - source.absolute(limit))
         if after >= 0:
             running.discard(packet.stream_index)
@@ -203,9 +242,7 @@ def _counted(source: _Source) -> list[int] | None:
 def _from_beginning(source: _Source) -> Iterator[Any]:
     """The packets of all pictures up to a little after the end, and the sound up to it."""
     _seek(source, source.origin)
-    for packet in source.container.demux([source.video, *source.audio]):
-        if packet.size == 0:
-            continue
+    for packet in source.packets(source.video, *source.audio):
         after = 0.0 if source.end is None else float(_order(packet) * packet.time_base - source.absolute(source.end))
         if after > _LATER:
             return
@@ -238,9 +275,7 @@ def _seek(source: _Source, target: int) -> None:
 def _last_key(source: _Source, at_any: bool) -> int | None:
     """The time of the last key frame at or before the start, from where the container stands; else of the first."""
     key = None
-    for packet in source.container.demux(source.video):
-        if packet.size == 0:
-            continue
+    for packet in source.packets(source.video):
         time = _time(packet)
         if packet.is_keyframe and (time <= source.start or (key is None and at_any)):
             key = time
@@ -258,6 +293,8 @@ def _copy(source: _Source, output: OutputContainer) -> tuple[float, float]:
     last = source.start
     early: list[Any] = []  # sound that comes before the first picture
     for packet in _packets(source):
+        if packet.is_corrupt:  # what a file that is cut off ends with
+            continue
         if packet.stream_index == source.video.index:
             packet.pts = _time(packet)
             last = max(last, packet.pts + (packet.duration or 0))
@@ -313,7 +350,9 @@ def _decoded(packet: Any) -> list[Any]:
 
     try:
         return list(packet.decode())
-    except av.InvalidDataError:
+    except MemoryError:
+        raise
+    except av.FFmpegError:
         return []
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from itertools import islice
 from pathlib import Path
@@ -78,7 +78,6 @@ class Video:
         duration: seconds from the first displayed frame to the end of the last one.
         width, height: displayed size in pixels: upright, pixels square.
         rotation: degrees counter-clockwise by which the stored picture is turned to be upright: 0, 90, 180 or 270.
-        partial: why only a part of the file can be read, or None.
         keys: whether its key frames alone are looked at.
 
     Raises:
@@ -95,26 +94,26 @@ class Video:
         self.path = regular(Path(path))
         self._tick, self._through, self.keys = tick, through, keys
         self._damaged = False
+        self._complaints = 0  # of the decoder
+        self._lost: set[int] = set()  # indices of frames that are damaged, or that another had to stand for
         self._animation = remade(self.path, tick)
         self._container, self._stream = self._open()
         try:
-            self._table = read_table(self.path, self._container, self._stream, tick)
+            self._table = read_table(self.path, self._container, self._stream, tick, self._animation)
             ignore_all_but(self._stream)
             self._seekable = self._container.format.name not in WITHOUT_SEEKING
             self._counted = self._table.untimed or self._labels_lie()
             if self._counted:
                 self._table = self._count()
             self._pts = _keys_alone(self._table) if keys else self._table.pts
+            self.times: NDArray[np.float64] = self._seconds(self._pts)
+            self.duration = float(self._seconds(np.array(self._table.end)))
+            if self.duration > LONGEST:
+                raise failure(self.path, f"claims to last {self.duration / 86400:.0f} days")
             self._look_at_first_frame()
         except BaseException:
             self.close()
             raise
-        self.times: NDArray[np.float64] = self._seconds(self._pts)
-        self.duration = float(self._seconds(np.array(self._table.end)))
-        self.partial = self._table.partial
-        if self.duration > LONGEST:
-            self.close()
-            raise failure(self.path, f"claims to last {self.duration / 86400:.0f} days")
 
     def __enter__(self) -> Self:
         return self
@@ -129,6 +128,13 @@ class Video:
         self._container.close()
 
     @property
+    def partial(self) -> str | None:
+        """Why only a part of the file can be read, or None. Damage inside is known when it has been come upon."""
+        if self._table.partial or not self._lost:
+            return self._table.partial
+        return f"damaged: frames cannot be decoded, the first at {self.times[min(self._lost)]:.1f} s"
+
+    @property
     def codec(self) -> str:
         """FFmpeg's name of the codec: `h264`, `hevc`, `vp9`, `av1`, …"""
         return "webp" if self._animation else self._stream.codec.canonical_name
@@ -137,6 +143,11 @@ class Video:
     def count(self) -> int:
         """How many frames are displayed, be they looked at or not."""
         return len(self._table.pts)
+
+    @property
+    def format(self) -> str:
+        """FFmpeg's names of the container, with commas: `mov,mp4,m4a,3gp,3g2,mj2`, `matroska,webm`, `avi`, …"""
+        return "webp" if self._animation else self._container.format.name
 
     @property
     def metadata(self) -> dict[str, str]:
@@ -269,12 +280,16 @@ class Video:
                 exact = bool(pts[wanted[0]] == frame.pts)
                 if not (start.settle or (exact and not frame.is_corrupt)):
                     return
+                if frame.is_corrupt or (not exact and self._complaints):
+                    self._lost.add(wanted[0])
                 self._damaged = self._damaged or not exact
                 yield wanted.popleft(), frame if exact or on_show is None else on_show
             if not wanted:
                 return
             on_show = frame
         while start.settle and on_show is not None and wanted:
+            if self._complaints:
+                self._lost.add(wanted[0])
             self._damaged = True
             yield wanted.popleft(), on_show
 
@@ -315,7 +330,8 @@ class Video:
         table = self._table
         if not table.untimed:
             pts = np.unique(table.decoded) - table.decoded.min() + table.pts[0]
-            return table._replace(pts=pts, end=int(pts[-1]) + last_length(pts, self._stream))
+            last = last_length(pts, self._stream, broken=table.partial is not None)
+            return table._replace(pts=pts, end=int(pts[-1]) + last)
         rate, base = self._stream.codec_context.framerate, self._stream.time_base or Fraction(1)
         if rate is None or not PLAUSIBLE[0] <= rate <= PLAUSIBLE[1]:
             rate = self._stream.average_rate or Fraction(25)
@@ -344,6 +360,7 @@ class Video:
             raise
         except FFmpegError:
             self._damaged = True
+            self._complaints += 1
             return []
 
     def _packets_from(self, key: int | None) -> Iterator[Packet[VideoStream]]:
@@ -372,6 +389,7 @@ class Video:
             raise
         except FFmpegError:  # the file ends or breaks here; what was decoded stands
             self._damaged = True
+            self._complaints += 1
 
     def _known(self, packet: Packet[VideoStream]) -> bool:
         """Whether a key frame after a seek is the one that it says to be."""
@@ -380,22 +398,41 @@ class Video:
 
     # -- opening -------------------------------------------------------------------------------------------------
 
-    def skim(self) -> Iterator[tuple[float, VideoFrame]]:
-        """Times and frames in order of display, decoded roughly and fast: frames that no other depends on are left out,
-        edges of blocks are not smoothed, nothing is turned. Good for seeing what happens, not for pixels.
+    def skim(self, every: bool = False) -> Iterator[tuple[float, VideoFrame]]:
+        """Times and frames in order of display, decoded roughly and fast: frames that no other depends on are left out
+        unless `every` one is wanted, edges of blocks are not smoothed, nothing is turned. Good for seeing what happens,
+        not for pixels.
         """
         container, stream = self._open()
         with container:
             ignore_all_but(stream)
             stream.thread_type = "AUTO"
-            if not self._counted:
+            if not (every or self._counted):
                 stream.codec_context.skip_frame = "NONREF"
             stream.codec_context.options = {"skip_loop_filter": "all"}
             packets = (packet for packet in container.demux(stream) if packet.size or packet.dts is None)
             if self.keys and not self._counted:
                 packets = (packet for packet in packets if packet.is_keyframe or not packet.size)
-            for frame in self._relabelled(frame for packet in packets for frame in self._decoded(packet.decode)):
+            for frame in self._relabelled(self._judged(packets)):
                 yield float(self._seconds(np.array(frame.pts))), frame
+
+    def _judged(self, packets: Iterable[Packet[VideoStream]]) -> Iterator[VideoFrame]:
+        """The frames of all packets in order; what is damaged among those displayed is noted."""
+        pts, stamps, given = self._pts, self._table.pts, 0
+        for packet in packets:
+            before = self._complaints
+            frames = self._decoded(packet.decode)
+            labels = stamps[given : given + len(frames)] if self._counted else [frame.pts for frame in frames]
+            bad = [label for label, frame in zip(labels, frames, strict=False) if frame.is_corrupt]
+            given += len(frames)
+            if self._complaints > before:
+                bad.append(stamps[min(given, len(stamps) - 1)] if self._counted else packet.pts)
+            self._lost.update(
+                int(np.searchsorted(pts, stamp, side="right")) - 1
+                for stamp in bad
+                if stamp is not None and stamp >= pts[0]
+            )
+            yield from frames
 
     def _open(self) -> tuple[InputContainer, VideoStream]:
         container, stream = open_video(self.path, self._animation)

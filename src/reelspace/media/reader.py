@@ -33,8 +33,9 @@ from reelspace.media.policy import Sampling
 from reelspace.media.probe import VideoInfo
 from reelspace.media.windows import Window, Windowing
 
-PATIENCE = 60.0
-MEMORY = 4 << 30
+PATIENCE = 60.0  # seconds
+MEMORY = 4 << 30  # bytes
+EFFORT = 600.0  # seconds of processor time
 
 
 @dataclass(frozen=True)
@@ -101,11 +102,19 @@ class Reader:
         workers: processes at most, 2 or as many as there are cores up to 4 if left out. Each reads one file at a time.
         patience: seconds without any progress after which a worker is taken to hang and is killed.
         memory: bytes of address space that a worker may use (enforced by Linux; macOS takes no notice).
+        effort: seconds of processor time that opening a file may take, and as much again for every 10 s of video (but
+            not more often than for every 300 frames); a worker that takes more is killed.
     """
 
-    def __init__(self, workers: int | None = None, patience: float = PATIENCE, memory: int = MEMORY) -> None:
+    def __init__(
+        self,
+        workers: int | None = None,
+        patience: float = PATIENCE,
+        memory: int = MEMORY,
+        effort: float = EFFORT,
+    ) -> None:
         self._most = workers or max(2, min(4, os.cpu_count() or 1))
-        self._patience, self._memory = patience, memory
+        self._patience, self._memory, self._effort = patience, memory, effort
         self._idle: list[_Worker] = []
 
     def __enter__(self) -> Self:
@@ -165,6 +174,25 @@ class Reader:
         head, body = self._ask(Path(path), {"do": "image"})
         return np.frombuffer(body, np.uint8).reshape(head["shape"])
 
+    def check(self, path: Path) -> tuple[VideoInfo, str | None, str]:
+        """What a file is, why it is not whole if it is not, and FFmpeg's names of its container; all of it is decoded.
+
+        Raises:
+            MediaError: it cannot be read.
+        """
+        head, _ = self._ask(path, {"do": "check"})
+        return VideoInfo(**head["info"]), head["damage"], head["container"]
+
+    def cut(self, span: Span, path: Path, exact: bool) -> tuple[float, float]:
+        """Writes a stretch of a video straight into `path`; use `reelspace.media.cut.cut`.
+
+        Raises:
+            MediaError: see there.
+        """
+        request = {"do": "cut", "start": span.start, "end": span.end, "to": str(path), "exact": exact}
+        head, _ = self._ask(span.path, request)
+        return head["start"], head["end"]
+
     def _ask(self, path: Path, request: dict[str, Any]) -> wire.Message:
         """Has one request answered by one message."""
         worker = self._start(request | {"path": str(path)})
@@ -186,7 +214,7 @@ class Reader:
             worker = self._idle.pop()  # not asked first whether there is one: threads may share a reader
         except IndexError:
             worker = _Worker(self._patience, self._memory)
-        worker.ask(request)
+        worker.ask(request | {"effort": self._effort})
         return worker
 
     def _release(self, worker: _Worker) -> None:
@@ -318,6 +346,8 @@ class _Worker:
         code = self._process.wait()
         if code < 0:
             name = signal.Signals(-code).name
+            if name == "SIGXCPU":
+                return _WorkerError("reading it took more work than a file of its length can need, and was stopped.")
             memory = ", perhaps for want of memory" if name == "SIGKILL" else ""
             return _WorkerError(f"the decoder crashed on it ({name}{memory}).")
         self._complaints.seek(0)

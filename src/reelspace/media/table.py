@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from reelspace.media.ending import is_cut_off
 from reelspace.media.fields import SecondFields
 from reelspace.media.files import failure
 
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
 
 MPEG = ("mpegts", "mpeg")  # streams without marks between frames
+# Packets hold no more than the file does, save where a container compresses them; a bomb says otherwise.
+INFLATION = 8
+SLACK = 64 << 20  # bytes
 
 
 class Table(NamedTuple):
@@ -66,13 +70,19 @@ class _Packets(NamedTuple):
     marks: Mapping[int, int]
 
 
-def read_table(path: Path, container: InputContainer, stream: VideoStream, tick: Callable[[], None]) -> Table:
-    """Reads all packets of a container that has just been opened.
+def read_table(
+    path: Path,
+    container: InputContainer,
+    stream: VideoStream,
+    tick: Callable[[], None],
+    content: bytes | None = None,
+) -> Table:
+    """Reads all packets of a container that has just been opened, from `content` if not from the file.
 
     Raises:
         MediaError: no frame is displayed.
     """
-    packets = _read_packets(path, container, stream, tick)
+    packets = _read_packets(path, container, stream, tick, content)
     if packets.untimed:
         nothing = np.zeros(1, dtype=np.int64)
         return Table(nothing, 1, nothing, nothing, None, nothing, untimed=True)
@@ -85,20 +95,26 @@ def read_table(path: Path, container: InputContainer, stream: VideoStream, tick:
     if not is_shown.any():
         raise failure(path, "none of its frames is displayed")
     displayed, order = np.unique(pts[is_shown], return_index=True)
-    end = int(displayed[-1]) + last_length(displayed, stream, packets.length[is_shown][order])
+    end = int(displayed[-1]) + last_length(displayed, stream, packets.length[is_shown][order], packets.broken)
     by_time = np.argsort(pts[key], kind="stable")
     partial = _partial(container, stream, end, packets)
     seeks, decoded = packets.dts[key][by_time], packets.dts[is_shown]
     return Table(displayed, end, pts[key][by_time], seeks, partial, decoded, fields=packets.fields, marks=packets.marks)
 
 
-def _read_packets(path: Path, container: InputContainer, stream: VideoStream, tick: Callable[[], None]) -> _Packets:
+def _read_packets(
+    path: Path, container: InputContainer, stream: VideoStream, tick: Callable[[], None], content: bytes | None
+) -> _Packets:
     from av.error import FFmpegError
 
     rows, broken, heard = _Rows(container, stream), False, 0.0
+    left = INFLATION * (path.stat().st_size if content is None else len(content)) + SLACK
     try:
         for packet in container.demux():
             tick()
+            left -= packet.size
+            if left < 0:
+                raise failure(path, "its frames claim far more bytes than the file has")
             if packet.stream_index != stream.index:
                 heard = max(heard, float((packet.pts or 0) * packet.time_base))
             else:
@@ -112,6 +128,7 @@ def _read_packets(path: Path, container: InputContainer, stream: VideoStream, ti
         raise failure(path, "its video has no frames")
     pts, dts, length, key, hidden = np.array(rows.rows, dtype=np.int64).reshape(-1, 5).T
     broken |= rows.untimed  # some without times beside others that have them: damaged
+    broken = broken or (content is None and is_cut_off(path, container.format.name))
     return _Packets(pts, dts, length, key, hidden, heard, broken, not rows.rows, rows.fields, rows.marks)
 
 
@@ -146,16 +163,18 @@ def mark(packet: Packet[Any]) -> int:
     return zlib.crc32(memoryview(packet))
 
 
-def last_length(pts: NDArray[np.int64], stream: VideoStream, lengths: NDArray[np.int64] | None = None) -> int:
+def last_length(
+    pts: NDArray[np.int64], stream: VideoStream, lengths: NDArray[np.int64] | None = None, broken: bool = False
+) -> int:
     """How long the last frame is shown: what its packet says, if packets of this file tell the truth elsewhere; else up
-    to the declared end; else one median step.
+    to the declared end, unless the file is broken off before it; else one median step.
     """
     steps = np.diff(pts)
     if lengths is not None and lengths[-1] > 0:
         truthful = len(steps) == 0 or np.mean(np.abs(steps - lengths[:-1]) <= 2) > 0.9
         if truthful:
             return int(lengths[-1])
-    if stream.duration is not None:
+    if stream.duration is not None and not broken:
         left = int(pts[0]) + stream.duration - int(pts[-1])
         if left > 0:
             return left

@@ -12,13 +12,17 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from reelspace.errors import ReelspaceError
+from reelspace.item import Span
 from reelspace.media import wire
+from reelspace.media.check import damage
+from reelspace.media.cut import write_cut
 from reelspace.media.decode import Video
 from reelspace.media.files import shown
 from reelspace.media.image import load_image
@@ -31,6 +35,7 @@ from reelspace.media.windows import Window, at_frames, parse_windowing, stills_j
 HEARTBEAT = 0.5  # seconds
 AHEAD = 4  # windows decoded before the reader has taken them
 MOST = 200_000  # windows of one file: a week of 3 s each
+SECONDS, FRAMES = 10.0, 300  # of video: for so much of it a worker may work as long again as for opening it
 
 
 class _Outbox:
@@ -73,9 +78,17 @@ def _jobs(stream: BinaryIO) -> Iterator[dict[str, Any]]:
         yield jobs.get()
 
 
+@contextmanager
+def _opened(job: dict[str, Any], out: _Outbox, through: bool = False, keys: bool = False) -> Iterator[Video]:
+    """The video of a job; what work it may take is known when its length is."""
+    with Video(job["path"], out.tick, through, keys) as video:
+        _limit_effort(job["effort"] * (1 + min(video.duration / SECONDS, video.count / FRAMES)))
+        yield video
+
+
 def _scan(job: dict[str, Any], out: _Outbox) -> None:
     sampling = _sampling(job)
-    with Video(job["path"], out.tick, through=True, keys=job["keys"]) as video:
+    with _opened(job, out, through=True, keys=job["keys"]) as video:
         out.put({"event": "opened", "info": asdict(describe(video))})
         windows, rest = _windows(job["windows"], video)
         for frames in video.samples(windows, sampling):
@@ -101,7 +114,7 @@ def _windows(asked: str | Sequence[Sequence[float]], video: Video) -> tuple[list
 
 
 def _sample(job: dict[str, Any], out: _Outbox) -> None:
-    with Video(job["path"], out.tick) as video:
+    with _opened(job, out) as video:
         out.put(*wire.frames_message("frames", video.sample(job["start"], job["end"], _sampling(job))))
 
 
@@ -110,18 +123,47 @@ def _image(job: dict[str, Any], out: _Outbox) -> None:
     out.put({"event": "pixels", "shape": pixels.shape}, pixels.tobytes())
 
 
+def _check(job: dict[str, Any], out: _Outbox) -> None:
+    with _opened(job, out, through=True) as video:
+        out.put(
+            {"event": "checked", "info": asdict(describe(video)), "damage": damage(video), "container": video.format}
+        )
+
+
+def _cut(job: dict[str, Any], out: _Outbox) -> None:
+    with _opened(job, out):  # for the work that its length allows
+        pass
+    span = Span(Path(job["path"]), job["start"], job["end"])
+    start, end = write_cut(span, Path(job["to"]), job["exact"], out.tick)
+    out.put({"event": "cut", "start": start, "end": end})
+
+
 def _sampling(job: dict[str, Any]) -> Sampling:
     return Sampling(parse_policy(job["policy"]), job["edge"])
 
 
-_TASKS: dict[str, Callable[[dict[str, Any], _Outbox], None]] = {"scan": _scan, "sample": _sample, "image": _image}
+_TASKS: dict[str, Callable[[dict[str, Any], _Outbox], None]] = {
+    "scan": _scan,
+    "sample": _sample,
+    "image": _image,
+    "check": _check,
+    "cut": _cut,
+}
 
 
-def _limit_memory(limit: int) -> None:
+def _limit(kind: int, limit: int) -> None:
     import resource
 
-    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
-    resource.setrlimit(resource.RLIMIT_AS, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))
+    hard = resource.getrlimit(kind)[1]
+    resource.setrlimit(kind, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))
+
+
+def _limit_effort(seconds: float) -> None:
+    """Has the kernel end this process (SIGXCPU) when it has worked so much longer; waiting does not count."""
+    import resource
+
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    _limit(resource.RLIMIT_CPU, int(min(used.ru_utime + used.ru_stime + seconds, 1 << 40)) + 1)
 
 
 def main(arguments: Iterable[str]) -> None:
@@ -129,16 +171,20 @@ def main(arguments: Iterable[str]) -> None:
     # The real stdout belongs to the messages; whatever prints goes to stderr.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
+    import resource
+
     import av  # before the limit, so that a small one fails in the job and not here
     import PIL.Image
 
     av.logging.set_level(None)
     PIL.Image.preinit()
     (limit,) = map(int, arguments)
-    _limit_memory(limit)
+    _limit(resource.RLIMIT_AS, limit)
+    _limit(resource.RLIMIT_CORE, 0)
     out = _Outbox(answers)
     for job in _jobs(os.fdopen(os.dup(0), "rb")):
         name = shown(Path(job["path"]))
+        _limit_effort(job["effort"])
         try:
             _TASKS[job["do"]](job, out)
         except ReelspaceError as error:
