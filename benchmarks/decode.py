@@ -26,13 +26,13 @@ from contextlib import redirect_stderr
 from pathlib import Path
 
 import av
-import footage
+import long_clips
 import numpy as np
 
 from clips import every_frame, read_barcodes
 from reelspace.media.decode import Video
 
-sys.path.insert(0, str(footage.ROOT / "tests" / "media"))
+sys.path.insert(0, str(long_clips.ROOT / "tests" / "media"))
 EDGE = 224
 
 Pictures = list[np.ndarray]
@@ -311,7 +311,7 @@ def main() -> None:
     with Path(os.devnull).open("w") as nowhere, redirect_stderr(nowhere):
         for name in ("easy", "busy"):
             if name in arguments.clips:
-                path = getattr(footage, name)(arguments.seconds)
+                path = getattr(long_clips, name)(arguments.seconds)
                 title = f"{arguments.seconds} s 1080p H.264, {name}"
                 table(title, measure(clip_tasks(path), arguments.runs))
         if "matrix" in arguments.clips:

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import av
-import footage
+import long_clips
 import numpy as np
 
 from reelspace import Library, embed
@@ -145,9 +145,11 @@ def main() -> None:
     parser.add_argument("--clips", nargs="+", default=["easy", "busy"], choices=["easy", "busy"])
     arguments = parser.parse_args()
     embed.load("lite").encode_candidate([])
-    with tempfile.TemporaryDirectory(dir=footage.FOLDER.parent if footage.FOLDER.parent.exists() else None) as folder:
+    with tempfile.TemporaryDirectory(
+        dir=long_clips.FOLDER.parent if long_clips.FOLDER.parent.exists() else None
+    ) as folder:
         for name in arguments.clips:
-            clip = getattr(footage, name)(arguments.seconds)
+            clip = getattr(long_clips, name)(arguments.seconds)
             paths = [_copied(clip, Path(folder), number) for number in range(arguments.files)]
             total = arguments.seconds * len(paths)
             print(f"\n### {len(paths)} × {arguments.seconds} s 1080p H.264, {name}\n")
