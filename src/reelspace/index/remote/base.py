@@ -62,7 +62,7 @@ class Row(NamedTuple):
     @property
     def digest(self) -> str:
         """Equal as long as everything in the row is."""
-        return digest(repr(tuple(self)))
+        return digest(repr((*self[:-1], [tuple(file) for file in self.files])))
 
 
 class Where(NamedTuple):

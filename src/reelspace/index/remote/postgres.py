@@ -56,7 +56,9 @@ class PostgresStore(RemoteStore):
         user, host = parts.netloc.rpartition("@")[::2]
         user = f"{user.partition(':')[0]}@" if user else ""
         conninfo = f"postgresql://{parts.netloc}{parts.path}?{urlencode(parameters)}"
-        return cls(conninfo, collection, f"postgresql://{user}{host}{parts.path}?{urlencode(shown, safe='/')}", patience)
+        return cls(
+            conninfo, collection, f"postgresql://{user}{host}{parts.path}?{urlencode(shown, safe='/')}", patience
+        )
 
     def __init__(self, conninfo: str, collection: str, name: str, patience: tuple[float, ...] = ()) -> None:
         """Use `at`."""

@@ -97,8 +97,13 @@ class QdrantStore(RemoteStore):
 
     # The contract
 
-    @patiently
     def prepare(self, dim: int) -> None:
+        self._create(dim)
+        for field, kind in _INDEXED.items():
+            self._index(field, kind)
+
+    @patiently
+    def _create(self, dim: int) -> None:
         from qdrant_client import models
 
         with self._talking():
@@ -108,14 +113,9 @@ class QdrantStore(RemoteStore):
                     vectors_config={_VECTOR: models.VectorParams(size=dim, distance=models.Distance.DOT)},
                     hnsw_config=models.HnswConfigDiff(m=0),  # no graph is built before one is wanted
                 )
-            self._check(dim)
-            for field, kind in _INDEXED.items():
-                self._client.create_payload_index(self._collection, field, models.PayloadSchemaType(kind), wait=True)
-
-    def _check(self, dim: int) -> None:
-        declared = self._client.get_collection(self._collection).config.params.vectors
+            declared = self._client.get_collection(self._collection).config.params.vectors
         one = declared.get(_VECTOR) if isinstance(declared, dict) else None
-        if one is None or str(one.distance.value) != "Dot":
+        if one is None or one.distance is not models.Distance.DOT:
             raise StoreError(f"{self.name} is a collection of something else: push to another one.")
         if one.size != dim:
             raise StoreError(
@@ -124,12 +124,24 @@ class QdrantStore(RemoteStore):
             )
 
     @patiently
-    def note(self, name: str) -> str | None:
+    def _index(self, field: str, kind: str) -> None:
+        from qdrant_client import models
+
         with self._talking():
-            if not self._client.collection_exists(self._collection):
-                return None
-            found = self._client.retrieve(self._collection, [_note_id(name)], with_payload=True)
-            return str((found[0].payload or {})["value"]) if found else None
+            self._client.create_payload_index(self._collection, field, models.PayloadSchemaType(kind), wait=True)
+
+    @patiently
+    def note(self, name: str) -> str | None:
+        from qdrant_client.http.exceptions import UnexpectedResponse
+
+        with self._talking():
+            try:
+                found = self._client.retrieve(self._collection, [_note_id(name)], with_payload=True)
+            except UnexpectedResponse as error:
+                if error.status_code == 404:
+                    return None
+                raise
+        return str((found[0].payload or {})["value"]) if found else None
 
     @patiently
     def notes(self) -> dict[str, str]:
