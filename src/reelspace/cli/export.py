@@ -69,10 +69,11 @@ def export(
         form = Form(ending)
     report = read_report(source)
     text = write(report, form.value, None if fps is None else standard_rate(Fraction(str(fps))))
+    written = text.encode("utf-8", "surrogateescape")  # names of files may be no text
     if output is None:
-        typer.echo(text, nl=False)
+        typer.echo(written, nl=False)
         return
     if output.exists() and not force:
         raise fail(f"{output}: is there already; choose another name, or replace it with --force.")
-    output.write_bytes(text.encode("utf-8", "surrogateescape"))
+    output.write_bytes(written)
     say(f"{shown_path(output)}: {counted(len(report.hits), 'hit')}.")

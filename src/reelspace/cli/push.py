@@ -19,7 +19,7 @@ def register(app: typer.Typer) -> None:
 
 
 def push(
-    store: Annotated[str, typer.Argument(metavar="STORE-URL", hidden=True)],
+    store: Annotated[str, typer.Argument(metavar="URL", hidden=True)],
     approximate: Annotated[
         bool | None,
         typer.Option(
@@ -36,9 +36,9 @@ def push(
     library: LibraryOption = None,
     json: JsonOption = False,
 ) -> None:
-    r"""Bring a vector database in step with the library, so that other machines can search it.
+    """Bring a vector database in step with the library, so that other machines can search it.
 
-    STORE-URL is qdrant://HOST[:PORT]/COLLECTION[?tls=true] or postgresql://HOST/DATABASE[?collection=NAME], the
+    URL is qdrant://HOST[:PORT]/COLLECTION[?tls=true] or postgresql://HOST/DATABASE[?collection=NAME], the
     latter with the extension pgvector. Keys and passwords come from $QDRANT_API_KEY, $PGPASSWORD and the like, or stand
     in the URL. Only what has changed travels; a push that was ended goes on when it is run again.
 
