@@ -6,10 +6,19 @@ from hypothesis import strategies as st
 from reelspace.embed.qwen_vl.pixels import Patches, normalised, patchified, resized, smart_resize
 from reelspace.errors import ReelspaceError
 
-transformers = pytest.importorskip("transformers", reason="compares with transformers' own processor")
-
 LEAST, MOST = 56 * 56, 28 * 28 * 256
-SIZES = [(211, 333), (28, 28), (30, 1200), (1200, 30), (57, 57), (640, 360), (359, 637), (2, 5), (100, 19), (1080, 1920)]
+SIZES = [
+    (211, 333),
+    (28, 28),
+    (30, 1200),
+    (1200, 30),
+    (57, 57),
+    (640, 360),
+    (359, 637),
+    (2, 5),
+    (100, 19),
+    (1080, 1920),
+]
 
 
 def _picture(height, width):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from reelspace.embed.qwen_vl.pixels import normalised, patchified
 from reelspace.media.policy import Centres
 from reelspace.worlds.render import picture
-from reelspace.worlds.sample import Split, generator
+from reelspace.worlds.sample import Random, Split, generator
 from reelspace.worlds.scene import Scene
 from reelspace.worlds.tiny import tokens
 from reelspace.worlds.tiny.lessons import (
@@ -55,16 +55,37 @@ class Plan:
 
 @dataclass(frozen=True)
 class Sizes:
-    """Lessons of a batch by medium; as many captions as videos where there is a contrastive loss.
+    """Lessons of a batch by medium.
 
     Attributes:
+        paired: how many of the videos come with a caption each, for the contrastive loss; they begin with one word.
+        summed: share of the other lessons that begin with one word.
         length: most tokens of a lesson: turns that would make it longer are left out.
     """
 
     video: int = 32
     image: int = 4
     text: int = 4
+    paired: int = 24
+    summed: float = 0.25
     length: int = 144
+
+
+@dataclass
+class Pairs:
+    """Captions of the first videos of a batch.
+
+    Attributes:
+        inputs: arguments of the model for the captions.
+        readout: int64 `[pairs]`: where each caption's embedding is read.
+        videos: int64 `[pairs]`: where each video's is, in the batch's own inputs.
+        alike: bool `[pairs, pairs]`: the caption of a column is true of the video of a row.
+    """
+
+    inputs: dict[str, torch.Tensor]
+    readout: torch.Tensor
+    videos: torch.Tensor
+    alike: torch.Tensor
 
 
 @dataclass
@@ -74,21 +95,12 @@ class Batch:
     Attributes:
         inputs: arguments of the model: the lessons, videos first.
         weights: float32 `[n, length]`: how much each token counts.
-        readout: int64 `[n]`: where each lesson's embedding is read.
-        captions: arguments of the model for the captions of the videos; `None` without a contrastive loss.
-        captions_readout: as `readout`.
-        alike: bool `[videos, videos]`: the caption of a column is true of the video of a row.
-        lessons: what they were made of.
+        pairs: `None` without a contrastive loss.
     """
 
     inputs: dict[str, torch.Tensor]
     weights: torch.Tensor
-    readout: torch.Tensor
-    captions: dict[str, torch.Tensor] | None
-    captions_readout: torch.Tensor | None
-    alike: torch.Tensor | None
-    lessons: list[Lesson]
-    written: list[Written]
+    pairs: Pairs | None
 
 
 def batch(writer: Writer, plan: Plan, sizes: Sizes, split: Split, *names: object) -> Batch:
@@ -96,29 +108,31 @@ def batch(writer: Writer, plan: Plan, sizes: Sizes, split: Split, *names: object
     import torch
 
     random = generator("tiny batch", split, *names)
-    media: list[Medium] = [*["video"] * sizes.video, *["image"] * sizes.image, *["text"] * sizes.text]  # type: ignore[list-item]
+    shares: dict[Medium, int] = {"video": sizes.video, "image": sizes.image, "text": sizes.text}
     lessons = []
-    for number, medium in enumerate(media):
+    for number, medium in enumerate(medium for medium, count in shares.items() for _ in range(count)):
         world = list(plan.worlds)[turned(random, list(plan.worlds.values()))]
         drawn = sampled(world, split, *names, number)
-        lessons.append(lesson(drawn, medium, random, plan.judged, plan.turns, WORLDS[world]))
+        summed = bool(plan.contrast and number < sizes.paired) or bool(random.random() < sizes.summed)
+        lessons.append(lesson(drawn, medium, random, plan.judged, plan.turns, WORLDS[world], summed))
     rows = [written(writer, made, sizes.length) for made in lessons]
-    captions = captions_readout = alike = None
-    if plan.contrast:
-        said = [retold(made.scene, random) for made in lessons[: sizes.video]]
-        texts = [written(writer, made) for _, made in said]
-        captions, captions_readout = collated(texts, []), _readouts(texts)
-        table = [[true_of(caption, made.scene) for caption, _ in said] for made in lessons[: sizes.video]]
-        alike = torch.tensor(table)
     return Batch(
         inputs=collated(rows, lessons),
         weights=_padded([row.weights for row in rows], 0.0, torch.float32),
-        readout=_readouts(rows),
-        captions=captions,
-        captions_readout=captions_readout,
-        alike=alike,
-        lessons=lessons,
-        written=rows,
+        pairs=_pairs(writer, lessons[: sizes.paired], rows, random) if plan.contrast else None,
+    )
+
+
+def _pairs(writer: Writer, lessons: Sequence[Lesson], rows: Sequence[Written], random: Random) -> Pairs:
+    import torch
+
+    said = [retold(made.scene, random) for made in lessons]
+    texts = [written(writer, made) for _, made in said]
+    return Pairs(
+        inputs=collated(texts, []),
+        readout=torch.tensor([row.asked[0] for row in texts]),
+        videos=torch.tensor([row.asked[0] for row in rows[: len(lessons)]]),
+        alike=torch.tensor([[true_of(caption, made.scene) for caption, _ in said] for made in lessons]),
     )
 
 
@@ -126,13 +140,9 @@ def written(writer: Writer, made: Lesson, most: int | None = None) -> Written:
     """The lesson in tokens."""
     tokens_of = {"video": FRAMES // CUT.temporal, "image": 1, "text": 0}[made.medium] * (EDGE // CUT.factor) ** 2
     kind = tokens.VIDEO if made.medium == "video" else tokens.IMAGE
-    return writer.write(tokens.seen(kind, tokens_of) if tokens_of else [], f"{made.told} " * bool(made.told), made.turns, most)
-
-
-def _readouts(written: Sequence[Written]) -> torch.Tensor:
-    import torch
-
-    return torch.tensor([row.asked[0] for row in written])
+    return writer.write(
+        tokens.seen(kind, tokens_of) if tokens_of else [], f"{made.told} " * bool(made.told), made.turns, most
+    )
 
 
 def _padded(rows: Sequence[Sequence[Any]], filler: Any, kind: torch.dtype) -> torch.Tensor:
@@ -167,7 +177,8 @@ def frames(made: Lesson) -> NDArray[np.uint8]:
     """The frames a lesson shows: uint8 `[T, EDGE, EDGE, 3]`."""
     if made.medium == "image":
         return picture(made.scene.shots[0], made.frame, EDGE)[None]
-    return clip(made.scene)
+    shown = clip(made.scene)
+    return shown[generator("order", made.scene.key).permutation(len(shown))] if made.shuffled else shown
 
 
 def clip(drawn: Scene) -> NDArray[np.uint8]:
@@ -175,4 +186,3 @@ def clip(drawn: Scene) -> NDArray[np.uint8]:
     every = [k / drawn.rate for k in range(drawn.frames)]
     chosen = Centres(FRAMES).choose(np.asarray(every), 0.0, drawn.duration)
     return np.stack([picture(drawn.shots[shot], at, EDGE) for shot, at in (drawn.at(int(k)) for k in chosen)])
-

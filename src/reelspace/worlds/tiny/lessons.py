@@ -56,9 +56,10 @@ class Lesson:
     Attributes:
         medium: how the scene is given: as video, as one of its frames, or told in words.
         told: the words, else empty.
-        turns: the first asks for one word; an embedding is read where its answer begins.
+        turns: questions and answers. An embedding is read where the answer begins that is to be one word.
         scene: what it is about.
         frame: the frame shown, of an image.
+        shuffled: the frames are shown in another order.
     """
 
     medium: Medium
@@ -66,6 +67,7 @@ class Lesson:
     turns: tuple[Turn, ...]
     scene: Scene
     frame: int = 0
+    shuffled: bool = False
 
 
 def matched(statement: str) -> str:
@@ -86,12 +88,15 @@ def one_word(medium: Medium, drawn: Scene, random: Random) -> Turn:
     return Turn(ONE_WORD[medium], pick(random, keywords(drawn)))
 
 
-def lesson(drawn: Scene, medium: Medium, random: Random, judged: float, turns: int, profile: Profile) -> Lesson:
+def lesson(
+    drawn: Scene, medium: Medium, random: Random, judged: float, turns: int, profile: Profile, summed: bool
+) -> Lesson:
     """A lesson about a scene.
 
     Args:
+        summed: the first turn asks for one word.
         judged: share of turns that ask for Yes or No.
-        turns: how many there are, the first excepted.
+        turns: how many there are besides that.
     """
     told = caption(drawn, "detailed", random).text if medium == "text" else ""
     asked = questions(drawn, random)
@@ -99,7 +104,8 @@ def lesson(drawn: Scene, medium: Medium, random: Random, judged: float, turns: i
         asked = [question for question in asked if question.kind in STILL]
     said = [_turn(drawn, medium, asked, random, judged, profile) for _ in range(turns)]
     frame = int(random.integers(drawn.shots[0].frames))
-    return Lesson(medium, told, (one_word(medium, drawn, random), *said), drawn, frame)
+    first = (one_word(medium, drawn, random),) if summed else ()
+    return Lesson(medium, told, (*first, *said), drawn, frame)
 
 
 def _turn(
@@ -153,4 +159,3 @@ def sampled(world: str, split: Split, *names: object) -> Scene:
 def turned(random: Random, most: Sequence[float]) -> int:
     """An index drawn by weight."""
     return int(random.choice(len(most), p=[share / sum(most) for share in most]))
-

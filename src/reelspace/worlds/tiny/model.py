@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reelspace.embed.qwen_vl.pixels import Patches
+from reelspace.errors import ReelspaceError
 from reelspace.worlds.tiny import tokens
+from reelspace.worlds.tiny.tokens import Writer
 
 if TYPE_CHECKING:
     from transformers import Qwen2_5_VLForConditionalGeneration
@@ -63,6 +66,17 @@ def build(shape: Shape, seed: int) -> Qwen2_5_VLForConditionalGeneration:
     return Qwen2_5_VLForConditionalGeneration(config)
 
 
-def described(shape: Shape) -> dict[str, int]:
-    """The shape as plain data."""
-    return asdict(shape)
+def load(folder: Path) -> tuple[Qwen2_5_VLForConditionalGeneration, Writer]:
+    """A trained model (float32) and the writer of its conversations, from the folder of the model or of its run.
+
+    Raises:
+        ReelspaceError: there is no model.
+    """
+    from tokenizers import Tokenizer
+    from transformers import Qwen2_5_VLForConditionalGeneration
+
+    folder = folder / "model" if (folder / "model").is_dir() else folder
+    if not (folder / "config.json").exists():
+        raise ReelspaceError(f"{folder} holds no model; give the folder that `reelspace worlds train` wrote.")
+    model = Qwen2_5_VLForConditionalGeneration.from_pretrained(folder, dtype="float32", attn_implementation="eager")
+    return model.eval(), Writer(Tokenizer.from_file(str(folder / "tokenizer.json")))

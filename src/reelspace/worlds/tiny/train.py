@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import time
 import tomllib
 from collections.abc import Callable, Iterator
@@ -36,6 +35,8 @@ class Recipe:
         rate: highest learning rate; it rises for `warmup` steps, and falls to nothing over the last part `cooldown`.
         temperature: of the contrastive loss.
         every: steps between two exams, and between two saved states.
+        exam: scenes of each exam.
+        vocabulary: worlds that the tokenizer is learnt from.
     """
 
     plans: tuple[Plan, ...]
@@ -49,6 +50,8 @@ class Recipe:
     decay: float = 0.02
     temperature: float = 0.04
     every: int = 200
+    exam: int = 96
+    vocabulary: int = 3000
 
     def plan(self, step: int) -> Plan:
         """The plan that a step belongs to."""
@@ -81,14 +84,14 @@ def train(recipe: Recipe, folder: Path, seed: int, say: Callable[[str], None] = 
     Raises:
         ReelspaceError: the folder holds the run of another recipe or seed.
     """
-    import torch
-
     folder.mkdir(parents=True, exist_ok=True)
     _claim(folder, {"seed": seed, "recipe": asdict(recipe)})
-    writer = Writer(_tokenizer(folder))
+    writer = Writer(_tokenizer(folder, recipe.vocabulary))
     model = build(recipe.shape, seed)
     optimisers = _optimisers(model, recipe)
     step = _resumed(folder, model, optimisers)
+    # On a CPU the plain attention's gradient costs a fraction of the fused one's at such lengths.
+    model.set_attn_implementation("eager")
     model.train()
     say(f"{sum(p.numel() for p in model.parameters()) / 1e6:.2f} M parameters; step {step} of {recipe.steps}")
     began, done = time.monotonic(), step
@@ -96,7 +99,7 @@ def train(recipe: Recipe, folder: Path, seed: int, say: Callable[[str], None] = 
         shown = _step(model, optimisers, made, recipe, number)
         if (number + 1) % recipe.every == 0 or number + 1 == recipe.steps:
             pace = (number + 1 - done) / (time.monotonic() - began)
-            row = {"step": number + 1, **shown, **exam(model, writer)}
+            row = {"step": number + 1, **shown, **exam(model, writer, count=recipe.exam)}
             _save(folder, row, model, optimisers, number + 1)
             say(f"{json.dumps(row)} {pace:.2f} steps/s")
             began, done = time.monotonic(), number + 1
@@ -113,12 +116,12 @@ def publish(model: Qwen2_5_VLForConditionalGeneration, folder: Path) -> None:
     copy.deepcopy(model).to(torch.float16).save_pretrained(folder)
 
 
-def _tokenizer(folder: Path) -> Any:
+def _tokenizer(folder: Path, worlds: int) -> Any:
     from tokenizers import Tokenizer
 
     path = folder / "tokenizer.json"
     if not path.exists():
-        tokens.learnt(tokens.samples()).save(str(path))
+        tokens.learnt(tokens.samples(worlds)).save(str(path))
     return Tokenizer.from_file(str(path))
 
 
@@ -175,7 +178,7 @@ def _save(
     held = [optimiser.state_dict() for optimiser in optimisers]
     part = folder / f"{STATE}.part"
     torch.save({"model": model.state_dict(), "optimisers": held, "step": step}, part)
-    os.replace(part, folder / STATE)
+    part.replace(folder / STATE)
 
 
 class _Batches:
@@ -195,7 +198,7 @@ def _batches(recipe: Recipe, writer: Writer, seed: int, start: int) -> Iterator[
     from torch.utils.data import DataLoader
 
     loader = DataLoader(
-        _Batches(recipe, writer, seed),  # type: ignore[arg-type]
+        _Batches(recipe, writer, seed),
         batch_size=None,
         sampler=range(start, recipe.steps),
         num_workers=1,
@@ -222,10 +225,10 @@ def _step(
         states = model.model(**made.inputs).last_hidden_state
         words = next_words(model, states, made)
         loss, shown = words, {"words": words.item()}
-        if made.captions is not None and made.captions_readout is not None and made.alike is not None:
-            videos = at(states, made.readout)[: len(made.alike)]
-            texts = at(model.model(**made.captions).last_hidden_state, made.captions_readout)
-            contrast = contrastive(videos, texts, made.alike, recipe.temperature)
+        if made.pairs is not None:
+            videos = at(states[: len(made.pairs.videos)], made.pairs.videos)
+            texts = at(model.model(**made.pairs.inputs).last_hidden_state, made.pairs.readout)
+            contrast = contrastive(videos, texts, made.pairs.alike, recipe.temperature)
             loss, shown = loss + plan.contrast * contrast, shown | {"contrast": contrast.item()}
     loss.backward()
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
