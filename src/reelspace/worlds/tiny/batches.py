@@ -26,6 +26,7 @@ from reelspace.worlds.tiny.lessons import (
     sampled,
     true_of,
     turned,
+    twin,
 )
 from reelspace.worlds.tiny.model import CUT
 from reelspace.worlds.tiny.tokens import Writer, Written
@@ -58,15 +59,16 @@ class Sizes:
     """Lessons of a batch by medium.
 
     Attributes:
-        paired: how many of the videos come with a caption each, for the contrastive loss; they begin with one word.
+        paired: how many of the videos come with a caption each, for the contrastive loss; they begin with one word,
+            and every other differs from the one before in one thing.
         summed: share of the other lessons that begin with one word.
         length: most tokens of a lesson: turns that would make it longer are left out.
     """
 
-    video: int = 32
+    video: int = 36
     image: int = 4
     text: int = 4
-    paired: int = 24
+    paired: int = 32
     summed: float = 0.25
     length: int = 144
 
@@ -109,11 +111,14 @@ def batch(writer: Writer, plan: Plan, sizes: Sizes, split: Split, *names: object
 
     random = generator("tiny batch", split, *names)
     shares: dict[Medium, int] = {"video": sizes.video, "image": sizes.image, "text": sizes.text}
-    lessons = []
+    lessons: list[Lesson] = []
     for number, medium in enumerate(medium for medium, count in shares.items() for _ in range(count)):
         world = list(plan.worlds)[turned(random, list(plan.worlds.values()))]
         drawn = sampled(world, split, *names, number)
-        summed = bool(plan.contrast and number < sizes.paired) or bool(random.random() < sizes.summed)
+        paired = bool(plan.contrast and number < sizes.paired)
+        if paired and number % 2:
+            drawn = twin(lessons[-1].scene, random, WORLDS[world]) or drawn
+        summed = paired or bool(random.random() < sizes.summed)
         lessons.append(lesson(drawn, medium, random, plan.judged, plan.turns, WORLDS[world], summed))
     rows = [written(writer, made, sizes.length) for made in lessons]
     return Batch(

@@ -7,9 +7,21 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from reelspace.worlds.captions import Caption, Question, caption, questions
-from reelspace.worlds.edits import match
+from reelspace.worlds.edits import ATTRIBUTES, match, vary
 from reelspace.worlds.facts import deed, facts
-from reelspace.worlds.sample import EASY, FULL, PLAIN, Profile, Random, Split, generator, pick, scene
+from reelspace.worlds.sample import (
+    EASY,
+    FULL,
+    PLAIN,
+    Profile,
+    Random,
+    Split,
+    generator,
+    pick,
+    scene,
+    shuffled,
+    split_of,
+)
 from reelspace.worlds.scene import Scene
 from reelspace.worlds.tiny.tokens import Turn
 
@@ -144,6 +156,17 @@ def retold(drawn: Scene, random: Random) -> tuple[Caption, Lesson]:
     kind = pick(random, ("brief", "general", "temporal", "keywords"))
     said = caption(drawn, kind, random)
     return said, Lesson("text", said.text, (one_word("text", drawn, random),), drawn)
+
+
+def twin(drawn: Scene, random: Random, profile: Profile) -> Scene | None:
+    """A scene that differs in one thing, of the same split: what it takes to tell them apart is that thing alone."""
+    for attribute in (
+        ("action", *shuffled(random, ATTRIBUTES)) if random.random() < 0.5 else shuffled(random, ATTRIBUTES)
+    ):
+        other = vary(drawn, attribute, random, 0, profile)
+        if other is not None and split_of(other) == split_of(drawn):
+            return other
+    return None
 
 
 def true_of(said: Caption, drawn: Scene) -> bool:
