@@ -1,6 +1,6 @@
 """curves.jsonl of a run → curves.png. Needs matplotlib.
 
-    python recipes/tiny-mllm/plot.py RUN/curves.jsonl curves.png
+python recipes/tiny-mllm/plot.py RUN/curves.jsonl curves.png
 """
 
 from __future__ import annotations

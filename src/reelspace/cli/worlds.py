@@ -143,7 +143,7 @@ def train(
     output: Output,
     seed: Seed = 0,
 ) -> None:
-    """Train a tiny video language model on worlds. Needs the extra `train`.
+    """Train a tiny video language model on worlds. Needs the extra `torch`.
 
     The model lands in DIR/model, as transformers loads it; what it learnt along the way in DIR/curves.jsonl. An
     interrupted run goes on where it last saved.
@@ -153,6 +153,7 @@ def train(
       reelspace worlds train recipes/tiny-mllm/recipe.toml --output tiny/
       reelspace worlds train recipes/tiny-mllm/recipe.toml --seed 1 --output tiny-1/
     """
+    _need_torch()
     from reelspace.worlds.tiny.train import read
     from reelspace.worlds.tiny.train import train as train_tiny
 
@@ -173,7 +174,17 @@ def exam(
     """
     import json
 
+    _need_torch()
     from reelspace.worlds.tiny.exam import report
     from reelspace.worlds.tiny.model import load
 
     typer.echo(json.dumps(report(*load(model), world, count), indent=1))
+
+
+def _need_torch() -> None:
+    from importlib.util import find_spec
+
+    from reelspace.errors import ModelError
+
+    if not (find_spec("torch") and find_spec("transformers")):
+        raise ModelError("The tiny model needs torch and transformers: pip install 'reelspace[torch]'.")
