@@ -27,6 +27,7 @@ $(VENV)/.base: pyproject.toml
 	touch $@
 
 $(VENV)/.test: $(VENV)/.base
+	$(RUN) pip install --quiet --group torch
 	$(RUN) pip install --quiet --group test
 	touch $@
 

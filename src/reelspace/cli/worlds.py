@@ -133,3 +133,58 @@ def _of_task(name: str, count: int) -> list[tuple[Scene, str]]:
         asked = "asked for by no query" if query is None else query.text or "asked for by a picture or a clip of it"
         rows.append((scene, f"{key}: {asked}"))
     return rows
+
+
+@worlds.command()
+def train(
+    recipe: Annotated[
+        Path, typer.Argument(metavar="RECIPE", help="A TOML file such as recipes/tiny-mllm/recipe.toml.")
+    ],
+    output: Output,
+    seed: Seed = 0,
+) -> None:
+    """Train a tiny video language model on worlds. Needs the extra `torch`.
+
+    The model lands in DIR/model, as transformers loads it; what it learnt along the way in DIR/curves.jsonl. An
+    interrupted run goes on where it last saved.
+
+    \b
+    Examples
+      reelspace worlds train recipes/tiny-mllm/recipe.toml --output tiny/
+      reelspace worlds train recipes/tiny-mllm/recipe.toml --seed 1 --output tiny-1/
+    """
+    _need_torch()
+    from reelspace.worlds.tiny.train import read
+    from reelspace.worlds.tiny.train import train as train_tiny
+
+    train_tiny(read(recipe), output, seed, lambda line: typer.echo(line, err=True))
+
+
+@worlds.command()
+def exam(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A folder that `worlds train` made, or its `model`.")],
+    world: Annotated[str, typer.Option(help="easy, plain or full.")] = "full",
+    count: Annotated[int, typer.Option(metavar="N", min=2, help="How many scenes.")] = 480,
+) -> None:
+    """Say what a tiny model has learnt, on scenes with combinations it was never trained on, as JSON.
+
+    \b
+    Example
+      reelspace worlds exam tiny/model > scores.json
+    """
+    import json
+
+    _need_torch()
+    from reelspace.worlds.tiny.exam import report
+    from reelspace.worlds.tiny.model import load
+
+    typer.echo(json.dumps(report(*load(model), world, count), indent=1))
+
+
+def _need_torch() -> None:
+    from importlib.util import find_spec
+
+    from reelspace.errors import ModelError
+
+    if not (find_spec("torch") and find_spec("transformers")):
+        raise ModelError("The tiny model needs torch and transformers: pip install 'reelspace[torch]'.")

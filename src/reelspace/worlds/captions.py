@@ -44,7 +44,7 @@ def captions(scene: Scene, random: Random) -> dict[str, Caption]:
 
 # Words. Every list is of ways to say one thing.
 
-_DOES: dict[str, tuple[str, ...]] = {
+DOES: dict[str, tuple[str, ...]] = {
     "left": ("moves left", "moves to the left", "goes left", "travels to the left"),
     "right": ("moves right", "moves to the right", "goes right", "travels to the right"),
     "up": ("moves up", "rises", "goes up", "moves upwards"),
@@ -70,7 +70,7 @@ _DOES: dict[str, tuple[str, ...]] = {
     "emerge": ("comes out from behind {}", "emerges from behind {}"),
     "nothing": ("stays still", "does not move", "rests"),
 }
-_FILMS: dict[str, tuple[str, ...]] = {
+FILMS: dict[str, tuple[str, ...]] = {
     "left": ("pans left", "pans to the left"),
     "right": ("pans right", "pans to the right"),
     "up": ("tilts up", "tilts upwards"),
@@ -81,7 +81,7 @@ _FILMS: dict[str, tuple[str, ...]] = {
     "anticlockwise": ("rolls anticlockwise", "tips over anticlockwise"),
     "nothing": ("stays still", "does not move"),
 }
-_GROUND = {
+GROUND = {
     "wall": ("in front of a wall", "before a brick wall"),
     "meadow": ("on a meadow", "in a green meadow"),
     "sea": ("by the sea", "at the sea"),
@@ -89,12 +89,12 @@ _GROUND = {
     "city": ("in the city", "in front of city houses"),
     "snow": ("in the snow", "in a snowy land"),
 }
-_LIGHT = {
+LIGHT = {
     "day": ("by day", "in daylight"),
     "sunset": ("at sunset", "in the evening sun"),
     "night": ("at night", "in the dark of night"),
 }
-_STYLE = {
+STYLE = {
     "flat": ("in flat plain colours", "in full flat colours"),
     "pastel": ("in pale pastel colours", "in soft pastel"),
     "pixel art": ("as coarse pixel art", "in big pixels"),
@@ -114,23 +114,23 @@ def where(spot: str) -> str:
 
 def does(act: str, random: Random, whom: str = "") -> str:
     """A way to say what a thing does, given as in facts."""
-    return pick(random, _DOES[act]).format(f"the {whom}")
+    return pick(random, DOES[act]).format(f"the {whom}")
 
 
 def films(act: str, random: Random) -> str:
     """A way to say what the camera does, given as in facts."""
     verb, back, _ = act.partition(" and back")
-    return pick(random, _FILMS[verb]) + back
+    return pick(random, FILMS[verb]) + back
 
 
 def ground(background: str, random: Random) -> str:
     """A way to say where."""
-    return pick(random, _GROUND[background])
+    return pick(random, GROUND[background])
 
 
 def lit(light: str, random: Random) -> str:
     """A way to say the time of day."""
-    return pick(random, _LIGHT[light])
+    return pick(random, LIGHT[light])
 
 
 def _sentence(text: str) -> str:
@@ -288,7 +288,7 @@ def _events(shot: Shot, rate: int, random: Random) -> Caption:
 
 def _theme(shot: Shot, rate: int, random: Random) -> Caption:
     """Place, light and style; nothing of what happens."""
-    words = (ground(shot.background, random), lit(shot.light, random), pick(random, _STYLE[shot.style]))
+    words = (ground(shot.background, random), lit(shot.light, random), pick(random, STYLE[shot.style]))
     form = pick(random, ("a scene {0}, {1}, {2}", "{2}: a view {0} {1}", "all of it plays {0} {1}, drawn {2}"))
     return Caption(_sentence(form.format(*words)), frozenset(_world(shot, "place", "light", "style")))
 
@@ -410,7 +410,7 @@ def _about(shot: Shot, thing: Thing, random: Random) -> list[Question]:
         asked.append(Question(f"Where is the {thing.name}?", spot, tuple(PLACES), "where"))
     if len(thing.acts) < 2 and not shot.camera.acts:
         act = thing.acts[0].verb if thing.acts else "nothing"
-        asked.append(Question(f"What does the {thing.name} do?", act, tuple(_DOES), "deed"))
+        asked.append(Question(f"What does the {thing.name} do?", act, tuple(DOES), "deed"))
         ways = ("left", "right", "up", "down")
         if act in ways:
             asked.append(Question(f"Which way does the {thing.name} go?", act, ways, "direction"))

@@ -1,0 +1,1 @@
+"""Multimodal models of the Qwen-VL family, without torchvision."""

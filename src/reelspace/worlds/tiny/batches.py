@@ -1,0 +1,193 @@
+"""Lessons → tensors. The n-th batch of a seed is always the same, whoever makes it and when."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reelspace.embed.qwen_vl.pixels import normalised, patchified
+from reelspace.media.policy import Centres
+from reelspace.worlds.render import picture
+from reelspace.worlds.sample import Random, Split, generator
+from reelspace.worlds.scene import Scene
+from reelspace.worlds.tiny import tokens
+from reelspace.worlds.tiny.lessons import (
+    EDGE,
+    FRAMES,
+    WORLDS,
+    Lesson,
+    Medium,
+    lesson,
+    retold,
+    sampled,
+    true_of,
+    turned,
+    twin,
+)
+from reelspace.worlds.tiny.model import CUT
+from reelspace.worlds.tiny.tokens import Writer, Written
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a stretch of training is made of.
+
+    Attributes:
+        until: where it ends, as a share of all steps.
+        worlds: name → share of scenes.
+        contrast: weight of the contrastive loss between videos and captions; 0: none, and no captions are read.
+        judged: share of turns that ask for Yes or No.
+        turns: turns a lesson.
+    """
+
+    until: float
+    worlds: dict[str, float]
+    contrast: float
+    judged: float
+    turns: int
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Lessons of a batch by medium.
+
+    Attributes:
+        paired: how many of the videos come with a caption each, for the contrastive loss; they begin with one word,
+            and every other differs from the one before in one thing.
+        summed: share of the other lessons that begin with one word.
+        length: most tokens of a lesson: turns that would make it longer are left out.
+    """
+
+    video: int = 36
+    image: int = 4
+    text: int = 4
+    paired: int = 32
+    summed: float = 0.25
+    length: int = 144
+
+
+@dataclass
+class Pairs:
+    """Captions of the first videos of a batch.
+
+    Attributes:
+        inputs: arguments of the model for the captions.
+        readout: int64 `[pairs]`: where each caption's embedding is read.
+        videos: int64 `[pairs]`: where each video's is, in the batch's own inputs.
+        alike: bool `[pairs, pairs]`: the caption of a column is true of the video of a row.
+    """
+
+    inputs: dict[str, torch.Tensor]
+    readout: torch.Tensor
+    videos: torch.Tensor
+    alike: torch.Tensor
+
+
+@dataclass
+class Batch:
+    """What one step reads.
+
+    Attributes:
+        inputs: arguments of the model: the lessons, videos first.
+        weights: float32 `[n, length]`: how much each token counts.
+        pairs: `None` without a contrastive loss.
+    """
+
+    inputs: dict[str, torch.Tensor]
+    weights: torch.Tensor
+    pairs: Pairs | None
+
+
+def batch(writer: Writer, plan: Plan, sizes: Sizes, split: Split, *names: object) -> Batch:
+    """A batch of its own for every name."""
+    import torch
+
+    random = generator("tiny batch", split, *names)
+    shares: dict[Medium, int] = {"video": sizes.video, "image": sizes.image, "text": sizes.text}
+    lessons: list[Lesson] = []
+    for number, medium in enumerate(medium for medium, count in shares.items() for _ in range(count)):
+        world = list(plan.worlds)[turned(random, list(plan.worlds.values()))]
+        drawn = sampled(world, split, *names, number)
+        paired = bool(plan.contrast and number < sizes.paired)
+        if paired and number % 2:
+            drawn = twin(lessons[-1].scene, random, WORLDS[world]) or drawn
+        summed = paired or bool(random.random() < sizes.summed)
+        lessons.append(lesson(drawn, medium, random, plan.judged, plan.turns, WORLDS[world], summed))
+    rows = [written(writer, made, sizes.length) for made in lessons]
+    return Batch(
+        inputs=collated(rows, lessons),
+        weights=_padded([row.weights for row in rows], 0.0, torch.float32),
+        pairs=_pairs(writer, lessons[: sizes.paired], rows, random) if plan.contrast else None,
+    )
+
+
+def _pairs(writer: Writer, lessons: Sequence[Lesson], rows: Sequence[Written], random: Random) -> Pairs:
+    import torch
+
+    said = [retold(made.scene, random) for made in lessons]
+    texts = [written(writer, made) for _, made in said]
+    return Pairs(
+        inputs=collated(texts, []),
+        readout=torch.tensor([row.asked[0] for row in texts]),
+        videos=torch.tensor([row.asked[0] for row in rows[: len(lessons)]]),
+        alike=torch.tensor([[true_of(caption, made.scene) for caption, _ in said] for made in lessons]),
+    )
+
+
+def written(writer: Writer, made: Lesson, most: int | None = None) -> Written:
+    """The lesson in tokens."""
+    tokens_of = {"video": FRAMES // CUT.temporal, "image": 1, "text": 0}[made.medium] * (EDGE // CUT.factor) ** 2
+    kind = tokens.VIDEO if made.medium == "video" else tokens.IMAGE
+    return writer.write(
+        tokens.seen(kind, tokens_of) if tokens_of else [], f"{made.told} " * bool(made.told), made.turns, most
+    )
+
+
+def _padded(rows: Sequence[Sequence[Any]], filler: Any, kind: torch.dtype) -> torch.Tensor:
+    import torch
+
+    table = torch.full((len(rows), max(map(len, rows))), filler, dtype=kind)
+    for line, row in zip(table, rows, strict=True):
+        line[: len(row)] = torch.tensor(row, dtype=kind)
+    return table
+
+
+def collated(written: Sequence[Written], lessons: Sequence[Lesson]) -> dict[str, torch.Tensor]:
+    """The arguments of the model, padded on the right."""
+    import torch
+
+    ids = _padded([row.ids for row in written], tokens.PAD, torch.int64)
+    mask = _padded([[1] * len(row.ids) for row in written], 0, torch.int64)
+    inputs = {"input_ids": ids, "attention_mask": mask}
+    inputs["mm_token_type_ids"] = (ids == tokens.IMAGE).long() + 2 * (ids == tokens.VIDEO).long()
+    for medium, pixels, grid in (
+        ("video", "pixel_values_videos", "video_grid_thw"),
+        ("image", "pixel_values", "image_grid_thw"),
+    ):
+        shown = [patchified(normalised(frames(made)), CUT) for made in lessons if made.medium == medium]
+        if shown:
+            inputs[pixels] = torch.from_numpy(np.concatenate([rows for rows, _ in shown]))
+            inputs[grid] = torch.tensor([size for _, size in shown])
+    return inputs
+
+
+def frames(made: Lesson) -> NDArray[np.uint8]:
+    """The frames a lesson shows: uint8 `[T, EDGE, EDGE, 3]`."""
+    if made.medium == "image":
+        return picture(made.scene.shots[0], made.frame, EDGE)[None]
+    shown = clip(made.scene)
+    return shown[generator("order", made.scene.key).permutation(len(shown))] if made.shuffled else shown
+
+
+def clip(drawn: Scene) -> NDArray[np.uint8]:
+    """The model's frames of a scene: uint8 `[FRAMES, EDGE, EDGE, 3]`, the middles of equal parts of it."""
+    every = [k / drawn.rate for k in range(drawn.frames)]
+    chosen = Centres(FRAMES).choose(np.asarray(every), 0.0, drawn.duration)
+    return np.stack([picture(drawn.shots[shot], at, EDGE) for shot, at in (drawn.at(int(k)) for k in chosen)])

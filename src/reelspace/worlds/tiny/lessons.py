@@ -1,0 +1,184 @@
+"""Scenes → lessons: conversations about a video, a picture or a text, all of them true."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from reelspace.worlds.captions import Caption, Question, caption, questions
+from reelspace.worlds.edits import ATTRIBUTES, match, vary
+from reelspace.worlds.facts import deed, facts
+from reelspace.worlds.sample import (
+    EASY,
+    FULL,
+    PLAIN,
+    Profile,
+    Random,
+    Split,
+    generator,
+    pick,
+    scene,
+    shuffled,
+    split_of,
+)
+from reelspace.worlds.scene import Scene
+from reelspace.worlds.tiny.tokens import Turn
+
+EDGE = 64
+FRAMES = 8
+
+Medium = Literal["video", "image", "text"]
+
+ONE_WORD = {
+    "video": "Summarise the video in one word:",
+    "image": "Summarise the picture in one word:",
+    "text": "Summarise the sentence in one word:",
+}
+"""What an embedding is read after (VidVec's explicit one-word limitation)."""
+TELL = {
+    "brief": "Describe the video briefly.",
+    "general": "Describe the video.",
+    "spatial": "Where is everything?",
+    "temporal": "What happens?",
+    "camera": "What does the camera do?",
+    "events": "What happens when?",
+    "theme": "Describe the setting.",
+    "keywords": "Give keywords.",
+    "object": "How do the things look?",
+    "detailed": "Describe the video in detail.",
+}
+"""Kind of caption → what asks for it."""
+STILL = ("where", "colour", "form", "place", "light", "count", "side")
+"""Kinds of question that one frame answers."""
+ASSISTED = " Yes or No?"
+
+FULL_CLIPS = replace(FULL, frames=(8, 16), size=(EDGE,), things=(1, 3))
+WORLDS: dict[str, Profile] = {
+    "easy": replace(EASY, size=(EDGE,)),
+    "plain": replace(PLAIN, size=(EDGE,)),
+    "full": FULL_CLIPS,
+}
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """A scene and a conversation about it.
+
+    Attributes:
+        medium: how the scene is given: as video, as one of its frames, or told in words.
+        told: the words, else empty.
+        turns: questions and answers. An embedding is read where the answer begins that is to be one word.
+        scene: what it is about.
+        frame: the frame shown, of an image.
+        shuffled: the frames are shown in another order.
+    """
+
+    medium: Medium
+    told: str
+    turns: tuple[Turn, ...]
+    scene: Scene
+    frame: int = 0
+    shuffled: bool = False
+
+
+def matched(statement: str) -> str:
+    """The question whether a text is true of what was seen or told."""
+    return f"Does this match? {statement}{ASSISTED}"
+
+
+def keywords(drawn: Scene) -> list[str]:
+    """The single words that a scene can be summed up in."""
+    shot = drawn.shots[0]
+    words = [thing.form for thing in shot.things] + [thing.colour for thing in shot.things if thing.colour]
+    words += [deed(act) for actor in (*shot.things, shot.camera) for act in actor.acts[:1]]
+    return [*words, shot.background, shot.light]
+
+
+def one_word(medium: Medium, drawn: Scene, random: Random) -> Turn:
+    """The scene in one word: any that fits, so that what is expected before it is said covers them all."""
+    return Turn(ONE_WORD[medium], pick(random, keywords(drawn)))
+
+
+def lesson(
+    drawn: Scene, medium: Medium, random: Random, judged: float, turns: int, profile: Profile, summed: bool
+) -> Lesson:
+    """A lesson about a scene.
+
+    Args:
+        summed: the first turn asks for one word.
+        judged: share of turns that ask for Yes or No.
+        turns: how many there are besides that.
+    """
+    told = caption(drawn, "detailed", random).text if medium == "text" else ""
+    asked = questions(drawn, random)
+    if medium == "image":
+        asked = [question for question in asked if question.kind in STILL]
+    said = [_turn(drawn, medium, asked, random, judged, profile) for _ in range(turns)]
+    frame = int(random.integers(drawn.shots[0].frames))
+    first = (one_word(medium, drawn, random),) if summed else ()
+    return Lesson(medium, told, (*first, *said), drawn, frame)
+
+
+def _turn(
+    drawn: Scene, medium: Medium, asked: Sequence[Question], random: Random, judged: float, profile: Profile
+) -> Turn:
+    told = (*TELL,) if medium != "image" else ("theme", "object")
+    if random.random() < judged:
+        if random.random() < 0.5:
+            return _checked(pick(random, asked), random)
+        kinds = ("brief", "general", "temporal", "keywords", "object", "spatial") if medium != "image" else told
+        pair = match(drawn, pick(random, kinds), random, profile)
+        return Turn(matched(pair.text), "Yes" if pair.match else "No", true=pair.match)
+    if random.random() < 0.65:
+        question = _balanced(asked, random)
+        return Turn(question.text, question.answer)
+    kind = pick(random, told)
+    return Turn(TELL[kind], caption(drawn, kind, random).text)
+
+
+def _balanced(asked: Sequence[Question], random: Random) -> Question:
+    """Kinds alike, however many questions each has."""
+    kind = pick(random, sorted({question.kind for question in asked}))
+    return pick(random, [question for question in asked if question.kind == kind])
+
+
+def _checked(question: Question, random: Random) -> Turn:
+    """A question with an answer in it, right or wrong with equal chance."""
+    wrong = [option for option in question.options if option != question.answer]
+    right = bool(random.random() < 0.5)
+    said = question.answer if right else pick(random, wrong)
+    return Turn(f"{question.text} Is it {said}?{ASSISTED}", "Yes" if right else "No", true=right)
+
+
+def retold(drawn: Scene, random: Random) -> tuple[Caption, Lesson]:
+    """A caption of the scene as a text to embed, and the lesson that does it."""
+    kind = pick(random, ("brief", "general", "temporal", "keywords"))
+    said = caption(drawn, kind, random)
+    return said, Lesson("text", said.text, (one_word("text", drawn, random),), drawn)
+
+
+def twin(drawn: Scene, random: Random, profile: Profile) -> Scene | None:
+    """A scene that differs in one thing, of the same split: what it takes to tell them apart is that thing alone."""
+    for attribute in (
+        ("action", *shuffled(random, ATTRIBUTES)) if random.random() < 0.5 else shuffled(random, ATTRIBUTES)
+    ):
+        other = vary(drawn, attribute, random, 0, profile)
+        if other is not None and split_of(other) == split_of(drawn):
+            return other
+    return None
+
+
+def true_of(said: Caption, drawn: Scene) -> bool:
+    """Whether the caption is true of the scene, so that they are no negatives of each other."""
+    return said.facts <= facts(drawn)
+
+
+def sampled(world: str, split: Split, *names: object) -> Scene:
+    """A scene of a world, of its own for every name."""
+    return scene(generator("tiny", world, split, *names), WORLDS[world], split)
+
+
+def turned(random: Random, most: Sequence[float]) -> int:
+    """An index drawn by weight."""
+    return int(random.choice(len(most), p=[share / sum(most) for share in most]))

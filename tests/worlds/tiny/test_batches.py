@@ -1,0 +1,84 @@
+import numpy as np
+import pytest
+import torch
+
+from reelspace.worlds.sample import generator, split_of
+from reelspace.worlds.scene import VERBS
+from reelspace.worlds.tiny import tokens
+from reelspace.worlds.tiny.batches import Plan, Sizes, batch, clip
+from reelspace.worlds.tiny.lessons import EDGE, FRAMES, WORLDS, keywords, lesson, sampled
+
+PLAN = Plan(until=1.0, worlds={"plain": 0.5, "full": 0.5}, contrast=1.0, judged=0.4, turns=4)
+SIZES = Sizes(video=6, image=2, text=2, paired=4)
+
+
+def _equal(one, other):
+    return all(torch.equal(one.inputs[key], other.inputs[key]) for key in one.inputs) and torch.equal(
+        one.weights, other.weights
+    )
+
+
+def test_a_batch_is_the_same_whenever_it_is_made(writer):
+    first = batch(writer, PLAN, SIZES, "train", 0, 7)
+    batch(writer, PLAN, SIZES, "train", 0, 8)
+    assert _equal(first, batch(writer, PLAN, SIZES, "train", 0, 7))
+    other = batch(writer, PLAN, SIZES, "train", 1, 7)
+    assert not torch.equal(first.inputs["pixel_values_videos"], other.inputs["pixel_values_videos"])
+
+
+def test_a_batch_has_what_the_model_needs(writer):
+    made = batch(writer, PLAN, SIZES, "train", 0, 1)
+    ids, kinds = made.inputs["input_ids"], made.inputs["mm_token_type_ids"]
+    assert ids.shape[0] == 10
+    assert ids.shape[1] <= SIZES.length
+    per_video, per_image = (
+        made.inputs["video_grid_thw"].prod(dim=1) // 4,
+        made.inputs["image_grid_thw"].prod(dim=1) // 4,
+    )
+    assert (kinds[:6] == 2).sum(dim=1).tolist() == per_video.tolist() == [64] * 6
+    assert (kinds[6:8] == 1).sum(dim=1).tolist() == per_image.tolist() == [16] * 2
+    assert not kinds[8:].any()
+    assert not made.weights[kinds > 0].any()
+    assert not made.weights[made.inputs["attention_mask"] == 0].any()
+
+
+def test_pairs_are_read_where_the_word_would_be_said(writer):
+    made = batch(writer, PLAN, SIZES, "train", 0, 2)
+    pairs = made.pairs
+    assert (made.inputs["input_ids"][torch.arange(4), pairs.videos] == tokens.ASSISTANT).all()
+    assert (pairs.inputs["input_ids"][torch.arange(4), pairs.readout] == tokens.ASSISTANT).all()
+    assert pairs.alike.diagonal().all()
+    assert batch(writer, Plan(1.0, {"plain": 1.0}, 0.0, 0.4, 4), SIZES, "train", 0, 2).pairs is None
+
+
+def test_no_training_scene_has_a_held_out_combination():
+    for world in WORLDS:
+        assert all(split_of(sampled(world, "train", number)) == "train" for number in range(50))
+        assert all(split_of(sampled(world, "held-out", number)) == "held-out" for number in range(50))
+
+
+def test_a_clip_shows_all_of_the_scene():
+    drawn = sampled("full", "train", 3)
+    frames = clip(drawn)
+    assert frames.shape == (FRAMES, EDGE, EDGE, 3)
+    assert frames.dtype == np.uint8
+
+
+def test_the_single_words_sum_up_the_scene():
+    drawn = sampled("easy", "train", 1)
+    thing = drawn.shots[0].things[0]
+    words = keywords(drawn)
+    assert {thing.form, thing.colour, drawn.shots[0].background} <= set(words)
+    assert set(words) & set(VERBS)
+
+
+@pytest.mark.parametrize("medium", ["video", "image", "text"])
+def test_a_lesson_answers_what_it_asks(medium):
+    for number in range(40):
+        random = generator("lesson", number)
+        made = lesson(sampled("full", "train", number), medium, random, 0.5, 5, WORLDS["full"], summed=True)
+        assert len(made.turns) == 6
+        assert all(turn.ask and turn.answer for turn in made.turns)
+        assert all(turn.answer in ("Yes", "No") for turn in made.turns if turn.ask.endswith("Yes or No?"))
+        assert all(turn.answer == "Yes" for turn in made.turns if turn.true)
+        assert (made.told != "") == (medium == "text")

@@ -1,0 +1,118 @@
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from reelspace.errors import ReelspaceError
+from reelspace.worlds.tiny.exam import auc
+from reelspace.worlds.tiny.model import load
+from reelspace.worlds.tiny.train import CURVES, STATE, contrastive, read, train
+
+RECIPE = """
+steps = 4
+rate = 1e-3
+muon = 0.01
+every = 2
+exam = 4
+vocabulary = 60
+
+[shape]
+hidden = 32
+layers = 2
+heads = 1
+inner = 32
+vision_hidden = 32
+vision_layers = 1
+vision_inner = 32
+
+[batch]
+video = 3
+image = 1
+text = 1
+paired = 2
+
+[[plan]]
+until = 0.5
+worlds = {easy = 1.0}
+contrast = 1.0
+judged = 0.3
+turns = 2
+
+[[plan]]
+until = 1.0
+worlds = {plain = 1.0}
+contrast = 0.0
+judged = 0.3
+turns = 2
+"""
+
+
+@pytest.fixture
+def recipe(tmp_path):
+    path = tmp_path / "recipe.toml"
+    path.write_text(RECIPE)
+    return path
+
+
+class _KilledError(Exception):
+    pass
+
+
+def _weights(folder):
+    return {name: weight.clone() for name, weight in load(folder)[0].state_dict().items()}
+
+
+def test_an_interrupted_run_ends_as_one_that_was_not(recipe, tmp_path):
+    train(read(recipe), tmp_path / "whole", 0, lambda line: None)
+
+    def kill(line):
+        if line.startswith('{"step": 2'):
+            raise _KilledError
+
+    with pytest.raises(_KilledError):
+        train(read(recipe), tmp_path / "cut", 0, kill)
+    assert not (tmp_path / "cut" / "model").exists()
+    train(read(recipe), tmp_path / "cut", 0, lambda line: None)
+    one, other = _weights(tmp_path / "whole"), _weights(tmp_path / "cut")
+    assert one.keys() == other.keys()
+    assert all(torch.equal(one[name], other[name]) for name in one)
+    assert (tmp_path / "whole" / CURVES).read_text() == (tmp_path / "cut" / CURVES).read_text()
+
+
+def test_a_curve_that_ran_ahead_of_the_saved_state_is_taken_back(recipe, tmp_path):
+    folder = tmp_path / "run"
+    train(read(recipe), folder, 0, lambda line: None)
+    curves = (folder / CURVES).read_text()
+    (folder / CURVES).write_text(curves + json.dumps({"step": 6}) + "\n")
+    train(read(recipe), folder, 0, lambda line: None)
+    assert (folder / CURVES).read_text() == curves
+    assert (folder / STATE).exists()
+
+
+def test_a_folder_keeps_to_its_recipe_and_seed(recipe, tmp_path):
+    train(read(recipe), tmp_path / "run", 0, lambda line: None)
+    with pytest.raises(ReelspaceError, match="another recipe or seed"):
+        train(read(recipe), tmp_path / "run", 1, lambda line: None)
+
+
+def test_what_is_no_recipe_is_refused(recipe):
+    recipe.write_text(RECIPE.replace("rate", "speed"))
+    with pytest.raises(ReelspaceError, match="speed"):
+        read(recipe)
+
+
+def test_the_contrastive_loss_is_info_nce_both_ways_without_false_negatives():
+    rows = torch.nn.functional.normalize(torch.tensor(np.random.default_rng(0).normal(size=(2, 4, 8))), dim=-1)
+    alike = torch.eye(4, dtype=torch.bool)
+    alike[0, 2] = True
+    table = (rows[0] @ rows[1].T / 0.05).numpy()
+    kept = np.where((alike & ~torch.eye(4, dtype=torch.bool)).numpy(), -np.inf, table)
+    there = np.log(np.exp(kept).sum(axis=1)) - np.diag(table)
+    back = np.log(np.exp(kept).sum(axis=0)) - np.diag(table)
+    expected = (there.mean() + back.mean()) / 2
+    assert float(contrastive(rows[0], rows[1], alike, 0.05)) == pytest.approx(expected, rel=1e-9)
+
+
+def test_the_area_under_the_curve_counts_ties_half():
+    assert auc(np.float32([3, 2, 2, 1]), np.array([True, True, False, False])) == pytest.approx(3.5 / 4)
