@@ -3,7 +3,7 @@
 import pytest
 
 from clips import Scene, every_frame, write_clip
-from hostile import Sources, mp4_boxes
+from hostile import Sources, bare_stream, mp4_boxes
 from reelspace.errors import MediaError
 from reelspace.item import Span
 from reelspace.media.check import Checked, check
@@ -88,6 +88,20 @@ def test_damage_inside_is_encoded_again(reader, tmp_path):
     known = [(number, round(time * 10)) for number, time in zip(numbers, times, strict=True) if number is not None]
     assert all(number == place for number, place in known if place < 10)  # before the damage
     assert known[-1] == (39, 39)  # and after it, in its place
+
+
+def test_damage_is_found_where_frames_have_no_times(reader, sources, tmp_path):
+    data, path = bytearray(bare_stream(sources)), tmp_path / "bare.h264"
+    path.write_bytes(data)
+    assert check(path, reader).faults == []
+    middle = len(data) // 2
+    data[middle : middle + 400] = bytes(400)
+    path.write_bytes(data)
+    checked = check(path, reader)
+    (fault,) = checked.faults
+    assert "frames cannot be decoded, the first at 0.7 s" in fault
+    done = repair(checked, tmp_path / "mended.h264", reader)
+    assert (done.how, "does not say when its frames are shown" in done.reason) == ("cannot be mended", True)
 
 
 def test_a_wrong_ending_is_said_and_put_right(reader, sources, tmp_path):

@@ -4,7 +4,7 @@ import av
 import numpy as np
 import pytest
 
-from clips import Scene, cut_by_edit_list, every_frame, read_barcode, write_clip
+from clips import Scene, cut_by_edit_list, every_frame, read_barcode, write_animation, write_clip
 from reelspace.errors import MediaError
 from reelspace.item import Span
 from reelspace.media.cut import cut, cut_name
@@ -43,6 +43,14 @@ def test_an_exact_cut_begins_with_the_frame_on_screen_and_keeps_its_share(tmp_pa
     assert shown == [2, 3, 4, 5]
     assert at == pytest.approx([0, 0.2, 0.3, 1.1], abs=1e-4)
     assert duration(made.path) == pytest.approx(1.15, abs=0.01)
+
+
+def test_an_animation_is_cut_as_any_other_video(tmp_path):
+    source = write_animation(tmp_path / "animation.webp")
+    made = cut(Span(source, 0.04, 0.15), tmp_path / "out.mp4", exact=True)
+    assert every_frame(made.path)[1] == pytest.approx([0, 0.05], abs=1e-3)
+    assert numbers(made.path) == [1, 2]
+    assert numbers(cut(Span(source), tmp_path / "out.mkv").path) == list(range(12))
 
 
 @pytest.mark.parametrize(("rotation", "mirror"), [(90, False), (180, False), (270, False), (90, True), (0, True)])

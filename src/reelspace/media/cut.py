@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reelspace.item import Span
+from reelspace.media.animation import remade
 from reelspace.media.container import open_video
 from reelspace.media.files import failure, regular
 
@@ -140,7 +141,8 @@ def _refuse(source: Path, path: Path, overwrite: bool) -> None:
 
 @contextmanager
 def _open(span: Span, tick: Callable[[], None]) -> Iterator[_Source]:
-    container, video = open_video(regular(span.path))
+    path = regular(span.path)
+    container, video = open_video(path, remade(path, tick))
     with container:
         video.thread_type = "AUTO"
         sound = [stream for stream in container.streams.audio if stream.codec_context is not None]
@@ -341,6 +343,8 @@ def _one_frame(source: _Source) -> Any:
         if packet.stream_index == source.video.index:
             for frame in _decoded(packet):
                 return frame
+    for frame in source.video.codec_context.decode(None):  # of a stretch shorter than the decoder's delay
+        return frame
     raise failure(source.path, f"no frame can be decoded at {source.seconds(source.start):g} s")
 
 
