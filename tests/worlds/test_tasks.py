@@ -171,6 +171,19 @@ def test_an_unknown_task_is_refused():
         task("CRBT")
 
 
+@each
+def test_who_scores_everything_alike_gets_chance_however_ties_are_broken(mini, name):
+    made, depth = mini[name], int(METRICS[name].partition("@")[2])
+    for reverse in (False, True):
+        found = [
+            len(made.relevant[key] & set(sorted(made.candidates(key), reverse=reverse)[:depth]))
+            / len(made.relevant[key])
+            for key in made.queries
+        ]
+        spread = (made.chance * (1 - made.chance) / len(found)) ** 0.5
+        assert abs(np.mean(found) - made.chance) <= 4 * spread + 1 / len(found), name
+
+
 def test_ties_are_shared_out():
     made = task("MSRVTT", "mini")
     scores = oracle(made)

@@ -202,7 +202,9 @@ def _build(name: str, recipe: Recipe, count: int, seed: int) -> Task:
     for number in itertools.count():
         if len(growing.queries) >= count * recipe.share:
             break
-        growing.take(recipe.family(generator("uvrb-worlds", name, seed, number), number))
+        family = recipe.family(generator("uvrb-worlds", name, seed, number), number)
+        # In no order that a tie broken by id could profit from.
+        growing.take(shuffled(generator("uvrb-worlds order", name, seed, number), family))
     pools = growing.pools if recipe.pooled else None
     return Task(name, recipe.ability, recipe.metric, growing.corpus, growing.queries, pools)
 
