@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import wraps
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
 from reelspace import embed
 from reelspace.answers import (
@@ -39,9 +39,6 @@ from reelspace.index.thumbnails import Thumbnails
 from reelspace.index.walk import Root, absolute
 from reelspace.media.policy import Centres, Sampling
 from reelspace.media.windows import Shots, Window, Windowing, parse_windowing
-
-if TYPE_CHECKING:
-    pass
 
 _CACHE_TAG = "Signature: 8a477f597d28d172789f06886806bc55\n# Reelspace makes what is in here again when it is gone.\n"
 

@@ -3,35 +3,8 @@ import sys
 
 from typer.testing import CliRunner
 
+from recipe import RECIPE
 from reelspace.cli import app
-
-RECIPE = """
-steps = 1
-exam = 4
-vocabulary = 40
-
-[shape]
-hidden = 32
-layers = 1
-heads = 1
-inner = 32
-vision_hidden = 32
-vision_layers = 1
-vision_inner = 32
-
-[batch]
-video = 2
-image = 1
-text = 1
-paired = 2
-
-[[plan]]
-until = 1.0
-worlds = {easy = 1.0}
-contrast = 1.0
-judged = 0.3
-turns = 2
-"""
 
 
 def test_a_recipe_is_trained_and_examined(tmp_path):

@@ -118,9 +118,11 @@ class Writer:
 
     tokenizer: Tokenizer
 
+    def __post_init__(self) -> None:
+        self.tokenizer.encode_special_tokens = True  # what a text says of them is text
+
     def tokens(self, text: str) -> list[int]:
         """Ids of a text in which special tokens have no power."""
-        self.tokenizer.encode_special_tokens = True
         ids: list[int] = self.tokenizer.encode(text, add_special_tokens=False).ids
         return ids
 
