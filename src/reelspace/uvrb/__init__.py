@@ -1,0 +1,1 @@
+"""The benchmark: tasks, runs of a model over them, and what the results say."""
