@@ -24,6 +24,7 @@ from reelspace.cli import (
     search,
     status,
     use,
+    uvrb,
     verify,
     worlds,
 )
@@ -43,7 +44,23 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (index, search, status, verify, remove, models, use, push, cut, export, check, doctor, schema, worlds):
+for module in (
+    index,
+    search,
+    status,
+    verify,
+    remove,
+    models,
+    use,
+    push,
+    cut,
+    export,
+    check,
+    doctor,
+    schema,
+    worlds,
+    uvrb,
+):
     module.register(app)
 
 
