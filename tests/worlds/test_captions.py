@@ -84,6 +84,19 @@ def test_a_mismatch_is_false_by_one_attribute_only():
             assert "red circle" in pair.text
 
 
+def test_a_mismatch_may_differ_in_several_things_from_the_true_text_in_the_same_words(many):
+    apart = Counter()
+    for changes in (1, 3):
+        for k, scene in enumerate(many):
+            pair = match(scene, "general", generator("several", k), changes=changes)
+            again = match(scene, "general", generator("several", k))
+            assert pair.rather == again.rather
+            assert (pair.text == pair.rather) == pair.match
+            assert again.match == pair.match
+            apart[changes] += len(set(pair.text.split()) - set(pair.rather.split()))
+    assert apart[3] > 1.2 * apart[1]
+
+
 def test_questions_have_one_answer_among_their_options(many):
     kinds = Counter()
     for number, scene in enumerate(many):

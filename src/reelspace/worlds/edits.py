@@ -175,20 +175,28 @@ ATTRIBUTES = tuple(_CHANGES)
 
 @dataclass(frozen=True)
 class Match:
-    """A text, whether it is true of the scene, and where it is not, the attribute that makes it false."""
+    """A text, whether it is true of the scene, and where it is not, the attribute that makes it false.
+
+    Attributes:
+        rather: the true text in the same words.
+    """
 
     text: str
     match: bool
     attribute: str
+    rather: str
 
 
-def match(scene: Scene, kind: str, random: Random, profile: Profile = FULL) -> Match:
-    """A caption of the scene, or with equal chance one in the same words that one changed attribute makes false.
+def match(scene: Scene, kind: str, random: Random, profile: Profile = FULL, changes: int = 1) -> Match:
+    """A caption of the scene, or with equal chance one in the same words that a changed attribute makes false.
+
+    With more `changes`, up to so many attributes are changed: the first that makes it false, and others besides.
 
     No false text of a training scene names a held-out combination: else what is held out would be learnt as false.
     """
     wording = random.integers(2**32)
-    true = Match(caption(scene, kind, generator(wording)).text, True, "")
+    text = caption(scene, kind, generator(wording)).text
+    true = Match(text, True, "", text)
     if random.random() < 0.5:
         return true
     training = split_of(scene) == "train"
@@ -197,8 +205,13 @@ def match(scene: Scene, kind: str, random: Random, profile: Profile = FULL) -> M
         if other is None or (training and split_of(other) != "train"):
             continue
         false = caption(other, kind, generator(wording))
-        if not false.true_of(scene):
-            return Match(false.text, False, attribute)
+        if false.text != text and not false.true_of(scene):  # “Nothing moves.” names none of the things it is about
+            for more in shuffled(random, ATTRIBUTES)[: changes - 1]:
+                another = vary(other, more, random, 0, profile) if more != attribute else None
+                if another is not None and not (training and split_of(another) != "train"):
+                    other = another
+            further = caption(other, kind, generator(wording))
+            return Match((false if further.true_of(scene) else further).text, False, attribute, text)
     return true
 
 
