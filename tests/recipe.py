@@ -8,6 +8,12 @@ every = 2
 exam = 4
 vocabulary = 60
 
+[eyes]
+steps = 2
+pairs = 4
+every = 1
+exam = 4
+
 [shape]
 hidden = 32
 layers = 2

@@ -49,12 +49,8 @@ def picture(shot: Shot, frame: int, size: int) -> NDArray[np.uint8]:
     """One frame of a shot: uint8 `[size, size, 3]`, RGB."""
     world = (shot.background, shot.lay, size, shot.light, shot.style)
     image = _behind(world, _rounded(shot.camera.pose(frame))).copy()
-    for thing in shot.things:
-        pose = _rounded(shot.on_screen(thing, frame))
-        if pose.seen:
-            look = (thing.form, thing.colour, thing.texture, shot.light, shot.style, round(pose.turn) % 360)
-            small, corner = _placed(look, pose.x * size, pose.y * size, SIZES[thing.size] * pose.zoom * size)
-            image.paste(small, corner, small)
+    for _, small, corner in _shown(shot, frame, size):
+        image.paste(small, corner, small)
     if shot.style == "pixel art":
         grid = size // max(2, round(size / 48))
         image = image.resize((grid, grid), Image.Resampling.BOX).resize((size, size), Image.Resampling.NEAREST)
@@ -63,6 +59,26 @@ def picture(shot: Shot, frame: int, size: int) -> NDArray[np.uint8]:
         image.paste((128, 128, 128), (left, 0, left + size // 8, size))
     pixels = np.array(image)
     return _noisy(pixels, shot.noise) if shot.noise else pixels
+
+
+def cover(shot: Shot, frame: int, size: int) -> NDArray[np.uint8]:
+    """Whose pixel each is in one frame: uint8 `[size, size]`, 0 the world's, 1 the first thing's, ….
+
+    Noise, coarseness and a bar across are none of its concern.
+    """
+    image = Image.new("L", (size, size))
+    for number, small, corner in _shown(shot, frame, size):
+        image.paste(number + 1, corner, small.getchannel("A").point([0] * 128 + [255] * 128))
+    return np.array(image)
+
+
+def _shown(shot: Shot, frame: int, size: int) -> Iterator[tuple[int, Image.Image, tuple[int, int]]]:
+    """Number, picture and corner of each thing that is seen, from the back to the front."""
+    for number, thing in enumerate(shot.things):
+        pose = _rounded(shot.on_screen(thing, frame))
+        if pose.seen:
+            look = (thing.form, thing.colour, thing.texture, shot.light, shot.style, round(pose.turn) % 360)
+            yield number, *_placed(look, pose.x * size, pose.y * size, SIZES[thing.size] * pose.zoom * size)
 
 
 def _rounded(pose: Pose) -> Pose:
@@ -105,7 +121,7 @@ def _placed(look: Look, x: float, y: float, radius: float) -> tuple[Image.Image,
 # The pictures: made once, kept.
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=2048)
 def _turned(look: Look) -> Image.Image:
     form, colour, texture, light, style, degrees = look
     if degrees:
@@ -123,6 +139,7 @@ def _lit(image: Image.Image, light: tuple[float, float, float], style: str) -> I
     return image.point(table)
 
 
+@lru_cache(maxsize=16)
 def _sprite(form: str) -> Image.Image:
     name = form.replace(" ", "_") + ".png"
     with files("reelspace.worlds").joinpath("sprites", name).open("rb") as file:
@@ -134,6 +151,7 @@ def _sprite(form: str) -> Image.Image:
     return stamp
 
 
+@lru_cache(maxsize=256)
 def _shape(form: str, colour: str, texture: str) -> Image.Image:
     rgb = COLOURS[colour]
     body, inner = _masks(form)

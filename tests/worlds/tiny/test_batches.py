@@ -80,5 +80,6 @@ def test_a_lesson_answers_what_it_asks(medium):
         assert len(made.turns) == 6
         assert all(turn.ask and turn.answer for turn in made.turns)
         assert all(turn.answer in ("Yes", "No") for turn in made.turns if turn.ask.endswith("Yes or No?"))
-        assert all(turn.answer == "Yes" for turn in made.turns if turn.true)
+        assert all((turn.answer == "Yes") == (turn.ask == turn.rather) for turn in made.turns if turn.rather)
+        assert all(turn.rather for turn in made.turns if turn.answer in ("Yes", "No"))
         assert (made.told != "") == (medium == "text")

@@ -41,9 +41,24 @@ def test_an_answer_is_predicted_from_where_it_is_asked_for(writer):
 
 
 def test_the_words_of_a_true_question_count_and_what_is_seen_never_does(writer):
-    true = writer.write(tokens.seen(tokens.VIDEO, 4), "", [Turn("Is it red?", "Yes", true=True)])
+    true = writer.write(tokens.seen(tokens.VIDEO, 4), "", [Turn("Is it red?", "Yes", rather="Is it red?")])
     counted = [token for token, weight in zip(true.ids, true.weights, strict=True) if weight]
     assert counted == [*writer.tokens("Is it red?"), *writer.tokens("Yes"), tokens.END]
+    assert [wrong for wrong in true.wrong if wrong >= 0] == [0] * (len(writer.tokens("Is it red?")) + 1)
+
+
+def test_a_false_question_counts_until_it_goes_wrong_and_is_wrong_from_there(writer):
+    said, rather = "A red circle rises.", "A red square rises."
+    false = writer.write(tokens.seen(tokens.VIDEO, 4), "", [Turn(said, "No", rather=rather), Turn(said, "red")])
+    parted = len(writer.tokens("A red"))
+    asked = false.ids.index(tokens.USER, 1)
+    marks = list(zip(false.ids, false.weights, false.wrong, strict=True))[:asked]
+    ask = [mark for mark in marks if mark[2] >= 0]
+    assert [wrong for *_, wrong in ask] == [0] * parted + [1] * (len(ask) - parted)
+    assert [token for token, *_ in ask] == [*writer.tokens(said), tokens.ASSISTANT]
+    assert all(weight > 0 for _, weight, wrong in ask if not wrong)
+    assert not any(weight for _, weight, wrong in ask if wrong)
+    assert set(false.wrong[asked:]) == {-1}
 
 
 def test_turns_that_do_not_fit_are_left_out_but_never_the_first(writer):

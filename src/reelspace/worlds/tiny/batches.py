@@ -45,6 +45,7 @@ class Plan:
         contrast: weight of the contrastive loss between videos and captions; 0: none, and no captions are read.
         judged: share of turns that ask for Yes or No.
         turns: turns a lesson.
+        changes: most attributes in which a text to be judged is false.
     """
 
     until: float
@@ -52,6 +53,7 @@ class Plan:
     contrast: float
     judged: float
     turns: int
+    changes: int = 1
 
 
 @dataclass(frozen=True)
@@ -65,12 +67,12 @@ class Sizes:
         length: most tokens of a lesson: turns that would make it longer are left out.
     """
 
-    video: int = 36
-    image: int = 4
-    text: int = 4
-    paired: int = 32
+    video: int = 24
+    image: int = 3
+    text: int = 3
+    paired: int = 24
     summed: float = 0.25
-    length: int = 144
+    length: int = 208
 
 
 @dataclass
@@ -97,11 +99,13 @@ class Batch:
     Attributes:
         inputs: arguments of the model: the lessons, videos first.
         weights: float32 `[n, length]`: how much each token counts.
+        wrong: int64 `[n, length]`: whether a text to be judged has said something false by then; -1 where none is.
         pairs: `None` without a contrastive loss.
     """
 
     inputs: dict[str, torch.Tensor]
     weights: torch.Tensor
+    wrong: torch.Tensor
     pairs: Pairs | None
 
 
@@ -119,11 +123,12 @@ def batch(writer: Writer, plan: Plan, sizes: Sizes, split: Split, *names: object
         if paired and number % 2:
             drawn = twin(lessons[-1].scene, random, WORLDS[world]) or drawn
         summed = paired or bool(random.random() < sizes.summed)
-        lessons.append(lesson(drawn, medium, random, plan.judged, plan.turns, WORLDS[world], summed))
+        lessons.append(lesson(drawn, medium, random, plan.judged, plan.turns, WORLDS[world], summed, plan.changes))
     rows = [written(writer, made, sizes.length) for made in lessons]
     return Batch(
         inputs=collated(rows, lessons),
         weights=_padded([row.weights for row in rows], 0.0, torch.float32),
+        wrong=_padded([row.wrong for row in rows], -1, torch.int64),
         pairs=_pairs(writer, lessons[: sizes.paired], rows, random) if plan.contrast else None,
     )
 
@@ -161,20 +166,36 @@ def _padded(rows: Sequence[Sequence[Any]], filler: Any, kind: torch.dtype) -> to
 
 def collated(written: Sequence[Written], lessons: Sequence[Lesson]) -> dict[str, torch.Tensor]:
     """The arguments of the model, padded on the right."""
+    return worded(written) | shown(lessons)
+
+
+def worded(written: Sequence[Written]) -> dict[str, torch.Tensor]:
+    """What the model is told, padded on the right."""
     import torch
 
     ids = _padded([row.ids for row in written], tokens.PAD, torch.int64)
     mask = _padded([[1] * len(row.ids) for row in written], 0, torch.int64)
-    inputs = {"input_ids": ids, "attention_mask": mask}
-    inputs["mm_token_type_ids"] = (ids == tokens.IMAGE).long() + 2 * (ids == tokens.VIDEO).long()
-    for medium, pixels, grid in (
-        ("video", "pixel_values_videos", "video_grid_thw"),
-        ("image", "pixel_values", "image_grid_thw"),
-    ):
-        shown = [patchified(normalised(frames(made)), CUT) for made in lessons if made.medium == medium]
-        if shown:
-            inputs[pixels] = torch.from_numpy(np.concatenate([rows for rows, _ in shown]))
-            inputs[grid] = torch.tensor([size for _, size in shown])
+    kinds = (ids == tokens.IMAGE).long() + 2 * (ids == tokens.VIDEO).long()
+    return {"input_ids": ids, "attention_mask": mask, "mm_token_type_ids": kinds}
+
+
+SEEN: dict[Medium, tuple[str, str]] = {
+    "video": ("pixel_values_videos", "video_grid_thw"),
+    "image": ("pixel_values", "image_grid_thw"),
+}
+"""Medium → the model's arguments for the patches and the grids."""
+
+
+def shown(lessons: Sequence[Lesson]) -> dict[str, torch.Tensor]:
+    """What the model is shown."""
+    import torch
+
+    inputs = {}
+    for medium, (pixels, grid) in SEEN.items():
+        cut = [patchified(normalised(frames(made)), CUT) for made in lessons if made.medium == medium]
+        if cut:
+            inputs[pixels] = torch.from_numpy(np.concatenate([rows for rows, _ in cut]))
+            inputs[grid] = torch.tensor([size for _, size in cut])
     return inputs
 
 
@@ -188,6 +209,10 @@ def frames(made: Lesson) -> NDArray[np.uint8]:
 
 def clip(drawn: Scene) -> NDArray[np.uint8]:
     """The model's frames of a scene: uint8 `[FRAMES, EDGE, EDGE, 3]`, the middles of equal parts of it."""
+    return np.stack([picture(drawn.shots[shot], at, EDGE) for shot, at in map(drawn.at, chosen(drawn))])
+
+
+def chosen(drawn: Scene) -> list[int]:
+    """Numbers of the frames that the model is shown of a scene."""
     every = [k / drawn.rate for k in range(drawn.frames)]
-    chosen = Centres(FRAMES).choose(np.asarray(every), 0.0, drawn.duration)
-    return np.stack([picture(drawn.shots[shot], at, EDGE) for shot, at in (drawn.at(int(k)) for k in chosen)])
+    return [int(k) for k in Centres(FRAMES).choose(np.asarray(every), 0.0, drawn.duration)]

@@ -13,10 +13,10 @@ from reelspace.worlds.captions import caption, questions
 from reelspace.worlds.edits import match
 from reelspace.worlds.sample import generator, pick
 from reelspace.worlds.scene import Scene
-from reelspace.worlds.tiny.batches import collated, written
+from reelspace.worlds.tiny.batches import SEEN, collated, shown, worded, written
 from reelspace.worlds.tiny.hearing import ATTRIBUTES, heard, told
 from reelspace.worlds.tiny.lessons import ASSISTED, ONE_WORD, TELL, WORLDS, Lesson, matched, sampled
-from reelspace.worlds.tiny.tokens import Turn, Writer
+from reelspace.worlds.tiny.tokens import Turn, Writer, Written
 
 if TYPE_CHECKING:
     import torch
@@ -197,8 +197,7 @@ def greedy(model: Qwen2_5_VLForConditionalGeneration, writer: Writer, lessons: S
     right = []
     for part in _parts(lessons):
         rows = [written(writer, made) for made in part]
-        inputs = collated(rows, part)
-        said = model(**inputs).logits.argmax(dim=-1)
+        said = model(**_inputs(model, rows, part)).logits.argmax(dim=-1)
         for row, line in zip(rows, said, strict=True):
             start, end = row.asked[-1], len(row.ids) - 1
             right.append(line[start:end].tolist() == row.ids[start + 1 :])
@@ -221,7 +220,7 @@ def _last(
 ) -> Iterator[tuple[list[int], torch.Tensor]]:
     for part in _parts(lessons):
         rows = [written(writer, made) for made in part]
-        yield [row.asked[-1] for row in rows], model(**collated(rows, part)).logits
+        yield [row.asked[-1] for row in rows], model(**_inputs(model, rows, part)).logits
 
 
 def states(model: Qwen2_5_VLForConditionalGeneration, writer: Writer, lessons: Sequence[Lesson]) -> NDArray[np.float32]:
@@ -231,11 +230,32 @@ def states(model: Qwen2_5_VLForConditionalGeneration, writer: Writer, lessons: S
     found = []
     for part in _parts(lessons):
         rows = [written(writer, made) for made in part]
-        layers = model.model(**collated(rows, part), output_hidden_states=True).hidden_states
+        layers = model.model(**_inputs(model, rows, part), output_hidden_states=True).hidden_states
         chosen = torch.stack([layer[range(len(rows)), [row.asked[0] for row in rows]] for layer in layers], dim=1)
         normed = torch.cat([model.model.language_model.norm(chosen[:, :-1]), chosen[:, -1:]], dim=1)
         found.append(torch.nn.functional.normalize(normed, dim=-1).numpy())
     return np.concatenate(found)
+
+
+def _inputs(
+    model: Qwen2_5_VLForConditionalGeneration, rows: Sequence[Written], lessons: Sequence[Lesson]
+) -> dict[str, Any]:
+    """The arguments of the model. What several lessons show is looked at once."""
+    from transformers.modeling_outputs import BaseModelOutputWithPooling
+
+    inputs, seen = worded(rows), dict[str, Any]()
+    for medium, (pixels, grid) in SEEN.items():
+        chosen = [made for made in lessons if made.medium == medium]
+        once = {(made.scene, made.frame, made.shuffled): made for made in chosen}
+        if chosen:
+            given = shown(list(once.values()))
+            found = model.model.visual(given[pixels], grid_thw=given[grid]).pooler_output
+            numbers = {key: number for number, key in enumerate(once)}
+            places = [numbers[made.scene, made.frame, made.shuffled] for made in chosen]
+            each = found.view(len(once), -1, found.shape[-1])[places]
+            seen[medium] = BaseModelOutputWithPooling(pooler_output=tuple(each))
+            inputs[grid] = given[grid][places]
+    return {**inputs, "mm_encoder_outputs": seen}
 
 
 def _parts(lessons: Sequence[Lesson]) -> Iterator[Sequence[Lesson]]:

@@ -53,11 +53,13 @@ STILL = ("where", "colour", "form", "place", "light", "count", "side")
 """Kinds of question that one frame answers."""
 ASSISTED = " Yes or No?"
 
-FULL_CLIPS = replace(FULL, frames=(8, 16), size=(EDGE,), things=(1, 3))
+FULL_CLIPS = replace(FULL, frames=(8, 16), size=(EDGE,), sizes=("medium", "large"), nuisance=0.05)
 WORLDS: dict[str, Profile] = {
     "easy": replace(EASY, size=(EDGE,)),
     "plain": replace(PLAIN, size=(EDGE,)),
     "full": FULL_CLIPS,
+    # For the eyes: more things to see in a picture.
+    "crowded": replace(FULL_CLIPS, things=(3, 3), relations=0.1, programmes=0.0, in_turn=0.0, still=0.0),
 }
 
 
@@ -101,7 +103,14 @@ def one_word(medium: Medium, drawn: Scene, random: Random) -> Turn:
 
 
 def lesson(
-    drawn: Scene, medium: Medium, random: Random, judged: float, turns: int, profile: Profile, summed: bool
+    drawn: Scene,
+    medium: Medium,
+    random: Random,
+    judged: float,
+    turns: int,
+    profile: Profile,
+    summed: bool,
+    changes: int = 1,
 ) -> Lesson:
     """A lesson about a scene.
 
@@ -109,27 +118,34 @@ def lesson(
         summed: the first turn asks for one word.
         judged: share of turns that ask for Yes or No.
         turns: how many there are besides that.
+        changes: most attributes in which a text to be judged is false.
     """
     told = caption(drawn, "detailed", random).text if medium == "text" else ""
     asked = questions(drawn, random)
     if medium == "image":
         asked = [question for question in asked if question.kind in STILL]
-    said = [_turn(drawn, medium, asked, random, judged, profile) for _ in range(turns)]
+    said = [_turn(drawn, medium, asked, random, judged, profile, changes) for _ in range(turns)]
     frame = int(random.integers(drawn.shots[0].frames))
     first = (one_word(medium, drawn, random),) if summed else ()
     return Lesson(medium, told, (*first, *said), drawn, frame)
 
 
 def _turn(
-    drawn: Scene, medium: Medium, asked: Sequence[Question], random: Random, judged: float, profile: Profile
+    drawn: Scene,
+    medium: Medium,
+    asked: Sequence[Question],
+    random: Random,
+    judged: float,
+    profile: Profile,
+    changes: int,
 ) -> Turn:
     told = (*TELL,) if medium != "image" else ("theme", "object")
     if random.random() < judged:
         if random.random() < 0.5:
             return _checked(pick(random, asked), random)
         kinds = ("brief", "general", "temporal", "keywords", "object", "spatial") if medium != "image" else told
-        pair = match(drawn, pick(random, kinds), random, profile)
-        return Turn(matched(pair.text), "Yes" if pair.match else "No", true=pair.match)
+        pair = match(drawn, pick(random, kinds), random, profile, int(random.integers(1, changes + 1)))
+        return Turn(matched(pair.text), "Yes" if pair.match else "No", rather=matched(pair.rather))
     if random.random() < 0.65:
         question = _balanced(asked, random)
         return Turn(question.text, question.answer)
@@ -148,7 +164,8 @@ def _checked(question: Question, random: Random) -> Turn:
     wrong = [option for option in question.options if option != question.answer]
     right = bool(random.random() < 0.5)
     said = question.answer if right else pick(random, wrong)
-    return Turn(f"{question.text} Is it {said}?{ASSISTED}", "Yes" if right else "No", true=right)
+    text, rather = (f"{question.text} Is it {answer}?{ASSISTED}" for answer in (said, question.answer))
+    return Turn(text, "Yes" if right else "No", rather=rather)
 
 
 def retold(drawn: Scene, random: Random) -> tuple[Caption, Lesson]:

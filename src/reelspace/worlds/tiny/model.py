@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from reelspace.embed.qwen_vl.pixels import Patches
 from reelspace.errors import ReelspaceError
 from reelspace.worlds.tiny import tokens
+from reelspace.worlds.tiny.lessons import EDGE, FRAMES, ONE_WORD
 from reelspace.worlds.tiny.tokens import Writer
 
 if TYPE_CHECKING:
+    import torch
     from transformers import Qwen2_5_VLForConditionalGeneration
 
 CUT = Patches(patch=8, temporal=2, merge=2)
@@ -29,6 +31,22 @@ class Shape:
     vision_layers: int = 3
     vision_inner: int = 256
     words: int = tokens.SIZE
+
+
+READOUT: dict[str, Any] = {
+    "template": "<|user|>{user}<|assistant|>",
+    "user": {
+        "video": f"{{video}}{{|}}{ONE_WORD['video']}",
+        "image": f"{{image}}{{|}}{ONE_WORD['image']}",
+        "text": f"{{text}} {{|}}{ONE_WORD['text']}",
+        "*": f"{{video}}{{image}}{{|}}{{text}} {{|}}{ONE_WORD['text']}",
+    },
+    "size": [EDGE, EDGE],
+    "frames": f"centres({FRAMES})",
+    "timed": False,
+    "max_length": 2048,
+}
+"""How an embedding is read from it: where the one word would be said."""
 
 
 def build(shape: Shape, seed: int) -> Qwen2_5_VLForConditionalGeneration:
@@ -50,6 +68,7 @@ def build(shape: Shape, seed: int) -> Qwen2_5_VLForConditionalGeneration:
         **{"hidden_size": shape.vision_hidden, "depth": shape.vision_layers, "intermediate_size": shape.vision_inner},
         **{"num_heads": shape.vision_hidden // 32, "out_hidden_size": shape.hidden, "in_channels": 3},
         **{"patch_size": CUT.patch, "temporal_patch_size": CUT.temporal, "spatial_merge_size": CUT.merge},
+        "rope_parameters": {"rope_type": "axial", "rope_theta": 10.0},  # for the same reason: 8 × 8 patches
         # Every layer sees a whole pair of frames: windows would only slow such small pictures down.
         **{
             "tokens_per_second": 1,
@@ -70,6 +89,48 @@ def build(shape: Shape, seed: int) -> Qwen2_5_VLForConditionalGeneration:
         pad_token_id=tokens.PAD,
     )
     return Qwen2_5_VLForConditionalGeneration(config)
+
+
+def looked(visual: torch.nn.Module, rows: torch.Tensor, grid: torch.Tensor) -> torch.Tensor:
+    """Visual tokens `[tokens, d]` of pictures or videos of one size, given their patches and grids `[n, 3]`.
+
+    Of a vision tower that `quickened` has prepared: all frames go through each layer's attention together.
+    """
+    import torch
+
+    whole = torch.tensor([0, len(rows)])
+    seen: torch.Tensor = visual(rows, grid_thw=grid, cu_seqlens=whole, cu_window_seqlens=whole).pooler_output
+    return seen
+
+
+def quickened(model: Qwen2_5_VLForConditionalGeneration) -> None:
+    """Prepares a model for training on a CPU, with the same results.
+
+    The gradient of the fused attention costs several times the plain one's at such lengths; and transformers' vision
+    tower attends to its frames one by one, in a loop.
+    """
+    from transformers import AttentionInterface
+
+    AttentionInterface.register("frames at once", _at_once)
+    model.set_attn_implementation({"text_config": "eager", "vision_config": "frames at once"})
+
+
+def _at_once(
+    module: Any,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: None,
+    scaling: float,
+    **_: Any,
+) -> tuple[torch.Tensor, None]:
+    import torch
+
+    _, heads, length, width = query.shape
+    frame = (module.config.window_size // module.config.patch_size) ** 2
+    query, key, value = (x.reshape(heads, length // frame, frame, width) for x in (query, key, value))
+    seen = torch.softmax(query @ key.transpose(2, 3) * scaling, dim=-1) @ value
+    return seen.reshape(1, heads, length, width).transpose(1, 2), None
 
 
 def load(folder: Path) -> tuple[Qwen2_5_VLForConditionalGeneration, Writer]:

@@ -88,13 +88,13 @@ class Turn:
 
     Attributes:
         answer: empty where it is only asked for.
-        true: whether what is asked says something true of what is seen. Its words are learnt too: whoever can say
-            what comes next hears where a false text goes wrong.
+        rather: of an ask that is to be judged, the same words were they true of what is seen: they part from it where
+            it goes wrong. What is true before that is learnt too: whoever can say what comes next hears a false word.
     """
 
     ask: str
     answer: str
-    true: bool = False
+    rather: str = ""
 
 
 @dataclass
@@ -104,11 +104,13 @@ class Written:
     Attributes:
         ids: all of it.
         weights: how much each token counts in the loss.
+        wrong: of each token of an ask that is judged, 1 where something false has been said by then, else 0; else -1.
         asked: position of the token after which each answer begins: what predicts its first token.
     """
 
     ids: list[int]
     weights: list[float]
+    wrong: list[int]
     asked: list[int]
 
 
@@ -134,7 +136,7 @@ class Writer:
         An answer's tokens share a weight that grows with the square root of their number: an answer of one word
         says more, token by token, than a caption, most of whose words follow from the words before.
         """
-        written = Written([], [], [])
+        written = Written([], [], [], [])
         context = [*seen, *self.tokens(told)] if told else list(seen)
         for turn in turns:
             ask = self.tokens(turn.ask)
@@ -143,13 +145,22 @@ class Writer:
             if most is not None and written.ids and len(written.ids) + len(prompt) + len(answer) > most:
                 continue
             written.ids += prompt
-            heard = 0.5 * len(ask) ** -0.5 if turn.true else 0.0
-            written.weights += [0.0] * (1 + len(context)) + [heard] * len(ask) + [0.0]
+            true = common(ask, self.tokens(turn.rather)) if turn.rather else 0
+            heard = [0.5 * len(ask) ** -0.5 if k < true else 0.0 for k in range(len(ask))]
+            written.weights += [*[0.0] * (1 + len(context)), *heard, 0.0]
+            parted = [int(k >= true) if turn.rather else -1 for k in range(len(ask))]
+            written.wrong += [*[-1] * (1 + len(context)), *parted, int(true < len(ask)) if turn.rather else -1]
+            written.wrong += [-1] * len(answer)
             written.asked.append(len(written.ids) - 1)
             written.ids += answer
             written.weights += [len(answer) ** -0.5 if turn.answer else 0.0] * len(answer)
             context = []
         return written
+
+
+def common(one: Sequence[int], other: Sequence[int]) -> int:
+    """How many tokens two texts begin with alike."""
+    return next((k for k, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
 def seen(kind: int, count: int) -> list[int]:

@@ -1,21 +1,22 @@
-"""Training: next words of true answers, and in its first part which caption belongs to which video."""
+"""Training: the eyes; then the next words of true answers, where texts go wrong, and which caption is whose."""
 
 from __future__ import annotations
 
 import json
-import math
 import time
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reelspace.errors import ReelspaceError
 from reelspace.worlds.tiny import tokens
-from reelspace.worlds.tiny.batches import Batch, Plan, Sizes, batch
+from reelspace.worlds.tiny.batches import SEEN, Batch, Plan, Sizes, batch
 from reelspace.worlds.tiny.exam import exam
-from reelspace.worlds.tiny.model import Shape, build
+from reelspace.worlds.tiny.eyes import Eyes, opened
+from reelspace.worlds.tiny.model import READOUT, Shape, build, looked, quickened
+from reelspace.worlds.tiny.steps import Pace, Steps, keep, numbered
 from reelspace.worlds.tiny.tokens import Writer
 
 if TYPE_CHECKING:
@@ -26,41 +27,30 @@ CURVES = "curves.jsonl"
 STATE = "state.pt"
 
 
-@dataclass(frozen=True)
-class Recipe:
+@dataclass(frozen=True, kw_only=True)
+class Recipe(Pace):
     """All that decides what is learnt, as it stands in the recipe's TOML file.
 
     Attributes:
-        steps: optimiser steps.
-        rate: highest learning rate; it rises for `warmup` steps, and falls to nothing over the last part `cooldown`.
+        eyes: how the vision tower is taught first; it is left alone afterwards.
         temperature: of the contrastive loss.
-        every: steps between two exams, and between two saved states.
+        wrong: weight of hearing where a text goes wrong.
         exam: scenes of each exam.
         vocabulary: worlds that the tokenizer is learnt from.
     """
 
     plans: tuple[Plan, ...]
+    eyes: Eyes
     shape: Shape = field(default_factory=Shape)
     sizes: Sizes = field(default_factory=Sizes)
-    steps: int = 4000
-    rate: float = 2e-3
-    muon: float = 0.0
-    warmup: int = 100
-    cooldown: float = 0.4
-    decay: float = 0.02
     temperature: float = 0.04
-    every: int = 200
+    wrong: float = 0.5
     exam: int = 96
     vocabulary: int = 3000
 
     def plan(self, step: int) -> Plan:
         """The plan that a step belongs to."""
         return next(plan for plan in self.plans if step < plan.until * self.steps)
-
-    def factor(self, step: int) -> float:
-        """The learning rate of a step as a share of the highest."""
-        left = (self.steps - step) / (self.steps * self.cooldown)
-        return min(1.0, (step + 1) / self.warmup, left)
 
 
 def read(path: Path) -> Recipe:
@@ -73,7 +63,7 @@ def read(path: Path) -> Recipe:
     try:
         plans = tuple(Plan(**row) for row in data.pop("plan"))
         shape, sizes = Shape(**data.pop("shape", {})), Sizes(**data.pop("batch", {}))
-        return Recipe(plans=plans, shape=shape, sizes=sizes, **data)
+        return Recipe(plans=plans, eyes=Eyes(**data.pop("eyes")), shape=shape, sizes=sizes, **data)
     except (TypeError, KeyError) as fault:
         raise ReelspaceError(f"{path} is no recipe: {fault}.") from fault
 
@@ -84,23 +74,29 @@ def train(recipe: Recipe, folder: Path, seed: int, say: Callable[[str], None] = 
     Raises:
         ReelspaceError: the folder holds the run of another recipe or seed.
     """
+    import torch
+
     folder.mkdir(parents=True, exist_ok=True)
-    _claim(folder, {"seed": seed, "recipe": asdict(recipe)})
     writer = Writer(_tokenizer(folder, recipe.vocabulary))
     model = build(recipe.shape, seed)
-    optimisers = _optimisers(model, recipe)
-    step = _resumed(folder, model, optimisers)
-    # On a CPU the plain attention's gradient costs a fraction of the fused one's at such lengths.
-    model.set_attn_implementation("eager")
+    quickened(model)
     model.train()
-    say(f"{sum(p.numel() for p in model.parameters()) / 1e6:.2f} M parameters; step {step} of {recipe.steps}")
+    say(f"{sum(p.numel() for p in model.parameters()) / 1e6:.2f} M parameters")
+    opened(model.model.visual, recipe.shape, recipe.eyes, folder, seed, say)
+    _claim(folder, {"seed": seed, "recipe": asdict(recipe)})
+    model.model.visual.requires_grad_(False)
+    judge = torch.nn.Linear(recipe.shape.hidden, 1)  # hears where a text goes wrong; dropped afterwards
+    steps = Steps(recipe, model, judge)
+    step = _resumed(folder, model, judge, steps)
+    say(f"Step {step} of {recipe.steps}")
     began, done = time.monotonic(), step
-    for number, made in _batches(recipe, writer, seed, step):
-        shown = _step(model, optimisers, made, recipe, number)
+    for number, made in numbered(_Made(recipe, writer, model.model.visual, seed), step, recipe.steps):
+        loss, shown = _loss(model, judge, made, recipe, recipe.plan(number))
+        steps.take(loss, number)
         if (number + 1) % recipe.every == 0 or number + 1 == recipe.steps:
             pace = (number + 1 - done) / (time.monotonic() - began)
             row = {"step": number + 1, **shown, **exam(model, writer, count=recipe.exam)}
-            _save(folder, row, model, optimisers, number + 1)
+            _save(folder, row, model, judge, steps, number + 1)
             say(f"{json.dumps(row)} {pace:.2f} steps/s")
             began, done = time.monotonic(), number + 1
     publish(model, folder / "model")
@@ -108,12 +104,15 @@ def train(recipe: Recipe, folder: Path, seed: int, say: Callable[[str], None] = 
 
 
 def publish(model: Qwen2_5_VLForConditionalGeneration, folder: Path) -> None:
-    """The model as transformers loads it: float16 in safetensors."""
+    """The model as transformers loads it, float16 in safetensors; and how embeddings are read from it."""
     import copy
 
     import torch
 
+    from reelspace.embed.qwen_vl.readout import Readout
+
     copy.deepcopy(model).to(torch.float16).save_pretrained(folder)
+    Readout.of(READOUT).write(folder)
 
 
 def _tokenizer(folder: Path, worlds: int) -> Any:
@@ -132,26 +131,7 @@ def _claim(folder: Path, what: dict[str, Any]) -> None:
     path.write_text(text)
 
 
-def _optimisers(model: torch.nn.Module, recipe: Recipe) -> list[torch.optim.Optimizer]:
-    """AdamW; with `muon`, Muon for the matrices inside the layers."""
-    import torch
-
-    inner = [
-        weight
-        for name, weight in model.named_parameters()
-        if recipe.muon and weight.ndim == 2 and "embed" not in name and "lm_head" not in name
-    ]
-    chosen = set(map(id, inner))
-    rest = [weight for weight in model.parameters() if id(weight) not in chosen]
-    optimisers: list[torch.optim.Optimizer] = [
-        torch.optim.AdamW(rest, lr=recipe.rate, betas=(0.9, 0.98), weight_decay=recipe.decay)
-    ]
-    if inner:
-        optimisers.append(torch.optim.Muon(inner, lr=recipe.muon, weight_decay=recipe.decay))
-    return optimisers
-
-
-def _resumed(folder: Path, model: torch.nn.Module, optimisers: list[torch.optim.Optimizer]) -> int:
+def _resumed(folder: Path, model: Qwen2_5_VLForConditionalGeneration, judge: torch.nn.Module, steps: Steps) -> int:
     import torch
 
     path = folder / STATE
@@ -159,8 +139,8 @@ def _resumed(folder: Path, model: torch.nn.Module, optimisers: list[torch.optim.
         return 0
     state = torch.load(path, weights_only=True)
     model.load_state_dict(state["model"])
-    for optimiser, held in zip(optimisers, state["optimisers"], strict=True):
-        optimiser.load_state_dict(held)
+    judge.load_state_dict(state["judge"])
+    steps.restore(state["steps"])
     step = int(state["step"])
     rows = [row for row in (folder / CURVES).read_text().splitlines() if json.loads(row)["step"] <= step]
     (folder / CURVES).write_text("".join(f"{row}\n" for row in rows))
@@ -168,76 +148,79 @@ def _resumed(folder: Path, model: torch.nn.Module, optimisers: list[torch.optim.
 
 
 def _save(
-    folder: Path, row: dict[str, Any], model: torch.nn.Module, optimisers: list[torch.optim.Optimizer], step: int
+    folder: Path,
+    row: dict[str, Any],
+    model: Qwen2_5_VLForConditionalGeneration,
+    judge: torch.nn.Module,
+    steps: Steps,
+    step: int,
 ) -> None:
     """Curve first, then the state, whole or not at all: what is resumed from has its curve."""
-    import torch
-
     with (folder / CURVES).open("a") as file:
         file.write(json.dumps(row) + "\n")
-    held = [optimiser.state_dict() for optimiser in optimisers]
-    part = folder / f"{STATE}.part"
-    torch.save({"model": model.state_dict(), "optimisers": held, "step": step}, part)
-    part.replace(folder / STATE)
+    state = {"model": model.state_dict(), "judge": judge.state_dict(), "steps": steps.state(), "step": step}
+    keep(state, folder / STATE)
 
 
-class _Batches:
-    """The batches of a run by number, for a loader's worker."""
+@dataclass(frozen=True)
+class _Made:
+    """The batches of a run by number, with what the eyes make of the pixels in their stead: they learn no more."""
 
-    def __init__(self, recipe: Recipe, writer: Writer, seed: int) -> None:
-        self.recipe, self.writer, self.seed = recipe, writer, seed
+    recipe: Recipe
+    writer: Writer
+    visual: torch.nn.Module
+    seed: int
 
-    def __len__(self) -> int:
-        return self.recipe.steps
+    def __call__(self, step: int) -> Batch:
+        import torch
 
-    def __getitem__(self, step: int) -> Batch:
-        return batch(self.writer, self.recipe.plan(step), self.recipe.sizes, "train", self.seed, step)
-
-
-def _batches(recipe: Recipe, writer: Writer, seed: int, start: int) -> Iterator[tuple[int, Batch]]:
-    from torch.utils.data import DataLoader
-
-    loader = DataLoader(
-        _Batches(recipe, writer, seed),
-        batch_size=None,
-        sampler=range(start, recipe.steps),
-        num_workers=1,
-        prefetch_factor=4,
-    )
-    return zip(range(start, recipe.steps), loader, strict=True)
+        torch.set_num_threads(1)
+        made = batch(self.writer, self.recipe.plan(step), self.recipe.sizes, "train", self.seed, step)
+        with torch.no_grad():
+            for pixels, grid in SEEN.values():
+                if pixels in made.inputs:
+                    made.inputs[pixels] = looked(self.visual, made.inputs[pixels], made.inputs[grid])
+        return made
 
 
-def _step(
-    model: Qwen2_5_VLForConditionalGeneration,
-    optimisers: list[torch.optim.Optimizer],
-    made: Batch,
-    recipe: Recipe,
-    number: int,
-) -> dict[str, float]:
-    import torch
+def _loss(
+    model: Qwen2_5_VLForConditionalGeneration, judge: torch.nn.Linear, made: Batch, recipe: Recipe, plan: Plan
+) -> tuple[torch.Tensor, dict[str, float]]:
+    """What a step goes down, and its parts."""
+    states = _states(model, made.inputs)
+    parts = {"words": next_words(model, states, made), "wrong": _heard_wrong(judge, states, made.wrong)}
+    weights = {"wrong": recipe.wrong, "contrast": plan.contrast}
+    if made.pairs is not None:
+        videos = at(states[: len(made.pairs.videos)], made.pairs.videos)
+        texts = at(_states(model, made.pairs.inputs), made.pairs.readout)
+        parts["contrast"] = contrastive(videos, texts, made.pairs.alike, recipe.temperature)
+    loss = parts["words"] + sum(weights[name] * part for name, part in parts.items() if name != "words")
+    return loss, {name: round(part.item(), 4) for name, part in parts.items()}
 
-    plan = recipe.plan(number)
-    for optimiser in optimisers:
-        highest = recipe.muon if isinstance(optimiser, torch.optim.Muon) else recipe.rate
-        for group in optimiser.param_groups:
-            group["lr"] = highest * recipe.factor(number)
-    with torch.autocast("cpu", torch.bfloat16):
-        states = model.model(**made.inputs).last_hidden_state
-        words = next_words(model, states, made)
-        loss, shown = words, {"words": words.item()}
-        if made.pairs is not None:
-            videos = at(states[: len(made.pairs.videos)], made.pairs.videos)
-            texts = at(model.model(**made.pairs.inputs).last_hidden_state, made.pairs.readout)
-            contrast = contrastive(videos, texts, made.pairs.alike, recipe.temperature)
-            loss, shown = loss + plan.contrast * contrast, shown | {"contrast": contrast.item()}
-    loss.backward()
-    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-    for optimiser in optimisers:
-        optimiser.step()
-        optimiser.zero_grad()
-    if not math.isfinite(loss.item()):
-        raise ReelspaceError(f"The loss is {loss.item()} at step {number + 1}; lower the learning rate.")
-    return {key: round(value, 4) for key, value in shown.items()}
+
+def _states(model: Qwen2_5_VLForConditionalGeneration, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
+    """The last states `[n, length, d]`, given visual tokens in the place of pixels."""
+    from transformers.modeling_outputs import BaseModelOutputWithPooling
+
+    pixels = {medium: names[0] for medium, names in SEEN.items()}
+    given = {name: value for name, value in inputs.items() if name not in pixels.values()}
+    seen = {
+        medium: BaseModelOutputWithPooling(pooler_output=(inputs[name],))
+        for medium, name in pixels.items()
+        if name in inputs
+    }
+    states: torch.Tensor = model.model(**given, mm_encoder_outputs=seen).last_hidden_state
+    return states
+
+
+def _heard_wrong(judge: torch.nn.Linear, states: torch.Tensor, wrong: torch.Tensor) -> torch.Tensor:
+    """Whether something false has been said, by each token of the texts that are judged: mean binary cross-entropy."""
+    from torch.nn import functional
+
+    row, column = (wrong >= 0).nonzero(as_tuple=True)
+    return functional.binary_cross_entropy_with_logits(
+        judge(states[row, column])[:, 0], wrong[row, column].float(), reduction="sum"
+    ) / max(1, len(row))
 
 
 def at(states: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
