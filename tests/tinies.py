@@ -63,7 +63,7 @@ def tokenizer():
     )
 
 
-def backbone(kind="qwen2_5_vl", seed=0, layers=3):
+def backbone(kind="qwen2_5_vl", seed=0, layers=3, width=64):
     """A model whose vectors depend visibly on all it is given."""
     import torch
     import transformers
@@ -72,32 +72,40 @@ def backbone(kind="qwen2_5_vl", seed=0, layers=3):
     ends = {"bos_token_id": None, "eos_token_id": names["<|im_end|>"], "pad_token_id": names["<|endoftext|>"]}
     text = {
         **ends,
-        **{"hidden_size": 64, "num_hidden_layers": layers, "intermediate_size": 96, "vocab_size": 400},
+        **{"hidden_size": width, "num_hidden_layers": layers, "intermediate_size": 3 * width // 2, "vocab_size": 400},
         **{"num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 4096},
-        "rope_parameters": {"rope_type": "default", "mrope_section": [2, 3, 3], "rope_theta": 10000.0},
+        "rope_parameters": {
+            **{"rope_type": "default", "rope_theta": 10000.0},
+            "mrope_section": [width // 32, 3 * width // 64, 3 * width // 64],
+        },
     }
+    visual = {"vision_start_token_id": names["<|vision_start|>"], "vision_end_token_id": names["<|vision_end|>"]}
     vision = {"depth": 2, "num_heads": 2, "in_channels": 3, "spatial_merge_size": 2, "temporal_patch_size": 2}
     match kind:
         case "qwen2_vl":
-            vision |= {"embed_dim": 32, "hidden_size": 64, "patch_size": 14, "mlp_ratio": 2}
+            vision |= {"embed_dim": 32, "hidden_size": width, "patch_size": 14, "mlp_ratio": 2}
             stem = "Qwen2VL"
         case "qwen2_5_vl":
-            vision |= {"hidden_size": 32, "out_hidden_size": 64, "patch_size": 14, "intermediate_size": 48}
+            vision |= {"hidden_size": 32, "out_hidden_size": width, "patch_size": 14, "intermediate_size": 48}
             vision |= {"window_size": 56, "fullatt_block_indexes": [1], "tokens_per_second": 2}
             stem = "Qwen2_5_VL"
         case "qwen3_vl":
-            vision |= {"hidden_size": 32, "out_hidden_size": 64, "patch_size": 16, "intermediate_size": 48}
+            vision |= {"hidden_size": 32, "out_hidden_size": width, "patch_size": 16, "intermediate_size": 48}
             vision |= {"num_position_embeddings": 64, "deepstack_visual_indexes": [0]}
             text |= {"head_dim": 16}
             text["rope_parameters"] |= {"mrope_interleaved": True}
             stem = "Qwen3VL"
+        case "video_llama_3":
+            vision = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "patch_size": 14}
+            vision |= {"intermediate_size": 48}
+            text |= {"model_type": "qwen2", "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0}}
+            stem, visual = "VideoLlama3", {}
     config = getattr(transformers, f"{stem}Config")(
         text_config=text,
         vision_config=vision,
         image_token_id=names["<|image_pad|>"],
         video_token_id=names["<|video_pad|>"],
-        vision_start_token_id=names["<|vision_start|>"],
-        vision_end_token_id=names["<|vision_end|>"],
+        **visual,
         pad_token_id=names["<|endoftext|>"],
         bos_token_id=None,
         eos_token_id=names["<|im_end|>"],

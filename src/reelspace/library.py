@@ -337,7 +337,7 @@ class Library(Searchable):
         for space in reversed(named):
             if self._catalogue.coverage(space.id)[2]:
                 return space
-        if not named and model not in embed.names():
+        if not named and not embed.known(model):
             raise LibraryError(
                 f"{self.path}: nothing here is indexed with {model}, and no model of that name is known."
             )

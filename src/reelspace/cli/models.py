@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
 import typer
@@ -62,39 +63,74 @@ def _state(space: dict[str, Any]) -> str:
 def show(name: Annotated[str, typer.Argument(metavar="NAME", hidden=True)], json: JsonOption = False) -> None:
     """What a model declares: its dimension, what it takes, how it samples frames, its fingerprint.
 
+    Of a multimodal language model this includes the whole contract of its readout: prompts, the pooled token, the
+    layer, pixel budgets. Nothing is downloaded for it but, of models without a pinned revision, a few kilobytes.
+
     \b
-    Example
+    Examples
       reelspace models show lite
+      reelspace models show gve-3b@paper
     """
     from reelspace.embed import load
     from reelspace.embed.base import declared_form
 
-    form = dict(declared_form(load(name)))
+    form: dict[str, Any] = dict(declared_form(load(name)))
     if json:
         print_json(form)
         return
+    lines = {key: value for key, value in form.items() if key != "contract"}
+    for key, value in _flat({**lines, **form.get("contract", {})}):
+        typer.echo(printable(f"{key:12} {value}"))
+
+
+def _flat(form: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Lines of key and value; a text's own line breaks are shown as `\\n`."""
     for key, value in form.items():
-        typer.echo(f"{key:12} {', '.join(value) if isinstance(value, list) else value}")
+        if isinstance(value, Mapping):
+            yield from ((f"{key}.{inner}", text) for inner, text in _flat(value))
+        elif isinstance(value, list | tuple):
+            yield key, ", ".join(map(str, value))
+        else:
+            yield key, "-" if value is None or value == "" else str(value).replace("\n", "\\n")
 
 
 @models.command()
-def check(name: Annotated[str, typer.Argument(metavar="NAME", hidden=True)], json: JsonOption = False) -> None:
+def check(
+    name: Annotated[str, typer.Argument(metavar="NAME", hidden=True)],
+    measure: Annotated[bool, typer.Option("--measure", help="Also say what it costs, by kind of item.")] = False,
+    json: JsonOption = False,
+) -> None:
     """Load a model and look for promises it breaks: unit vectors, no dependence on the batch, failures named.
 
-    The exit code is 1 when it breaks one.
+    Models that run on torch are also held to give different vectors for different inputs, the same on either padding
+    side, and nearly the same in bfloat16 as in float32; with --measure their tokens, time and memory are told.
+
+    The exit code is 1 when it breaks a promise.
 
     \b
-    Example
+    Examples
       reelspace models check lite
+      reelspace models check gve-3b --measure
     """
     from reelspace.embed import load
+    from reelspace.embed.checkup import costs, drifts, tolerance
     from reelspace.embed.conformance import violations
 
-    found = violations(load(name))
+    embedder = load(name)
+    found = violations(embedder, tolerance=tolerance(embedder))
+    held = drifts(embedder)
+    found += [drift.violation for drift in held if drift.violation]
+    measured = costs(embedder) if measure else []
     if json:
-        print_json({"model": name, "violations": found})
+        told: dict[str, Any] = {"drift": {drift.what: drift.by for drift in held}} if held else {}
+        told |= {"costs": [vars(cost) for cost in measured]} if measure else {}
+        print_json({"model": name, "violations": found, **told})
     else:
         for violation in found:
             typer.echo(printable(violation))
+        for drift in held:
+            typer.echo(f"{drift.what}: vectors differ by {drift.by:.2g}")
+        for cost in measured:
+            typer.echo(str(cost))
         say(f"{name} breaks its contract." if found else f"{name} keeps its contract.")
     raise typer.Exit(ExitCode.SOME_FAILED if found else ExitCode.OK)

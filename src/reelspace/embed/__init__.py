@@ -6,6 +6,7 @@ from typing import Any
 
 from reelspace.embed.base import Embedder as Embedder
 from reelspace.embed.presets import ENTRY_POINTS as ENTRY_POINTS
+from reelspace.embed.presets import known as known
 from reelspace.embed.presets import names as names
 
 DEFAULT_MODEL = "lite"

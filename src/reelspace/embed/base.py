@@ -143,11 +143,19 @@ def normalise(vectors: Vectors) -> Vectors:
 
 
 def declared_form(embedder: Embedder) -> Mapping[str, object]:
-    """What `models show` prints: name, dim, modalities, sampling, fingerprint."""
-    return {
+    """What `models show` prints: name, dim, modalities, sampling, fingerprint, and the readout contract if it has one.
+
+    The fingerprint is `None` where it cannot be told before the model's files are fetched.
+    """
+    form = {
         "name": embedder.name,
         "dim": embedder.dim,
         "modalities": sorted(embedder.modalities),
         "sampling": str(embedder.sampling),
-        "fingerprint": embedder.fingerprint,
     }
+    try:
+        form["fingerprint"] = embedder.fingerprint
+    except ModelError:
+        form["fingerprint"] = None
+    contract = getattr(embedder, "contract", None)
+    return form if contract is None else {**form, "contract": contract}

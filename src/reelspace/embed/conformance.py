@@ -33,8 +33,11 @@ def probe_items(modalities: frozenset[str], seed: int = 0) -> list[Item]:
     ]
 
 
-def violations(embedder: Embedder, items: Sequence[Item] | None = None) -> list[str]:
-    """Every promise of the `Embedder` contract that `embedder` breaks on `items` (default: `probe_items`)."""
+def violations(embedder: Embedder, items: Sequence[Item] | None = None, tolerance: float = TOLERANCE) -> list[str]:
+    """Every promise of the `Embedder` contract that `embedder` breaks on `items` (default: `probe_items`).
+
+    A model that computes in a shorter type than float32 needs a wider tolerance (`checkup.tolerance`).
+    """
     items = list(items) if items is not None else probe_items(embedder.modalities)
     found: list[str] = []
     sides: dict[str, Callable[[Sequence[Item]], Vectors]] = {
@@ -42,14 +45,14 @@ def violations(embedder: Embedder, items: Sequence[Item] | None = None) -> list[
         "encode_candidate": embedder.encode_candidate,
     }
     for side, encode in sides.items():
-        found += [f"{side}: {problem}" for problem in _side(encode, items, embedder.dim)]
-        found += [f"{side}: {problem}" for problem in _failures(encode, items, embedder.dim)]
+        found += [f"{side}: {problem}" for problem in _side(encode, items, embedder.dim, tolerance)]
+        found += [f"{side}: {problem}" for problem in _failures(encode, items, embedder.dim, tolerance)]
     if not embedder.fingerprint:
         found.append("the fingerprint is empty")
     return found
 
 
-def _side(encode: Callable[[Sequence[Item]], Vectors], items: list[Item], dim: int) -> list[str]:
+def _side(encode: Callable[[Sequence[Item]], Vectors], items: list[Item], dim: int, tolerance: float) -> list[str]:
     found = []
     vectors = encode(items)
     if vectors.shape != (len(items), dim) or vectors.dtype != np.float32:
@@ -65,7 +68,7 @@ def _side(encode: Callable[[Sequence[Item]], Vectors], items: list[Item], dim: i
     }
     for what, again in variants.items():
         drift = float(abs(again - vectors).max())
-        if drift > TOLERANCE:
+        if drift > tolerance:
             found.append(f"vectors depend on {what}: they differ by {drift:.2g}")
     same = vectors @ vectors.T - 2 * np.eye(len(items), dtype=np.float32)
     if same.max() > 1 - 1e-6:
@@ -74,7 +77,7 @@ def _side(encode: Callable[[Sequence[Item]], Vectors], items: list[Item], dim: i
     return found
 
 
-def _failures(encode: Callable[[Sequence[Item]], Vectors], items: list[Item], dim: int) -> list[str]:
+def _failures(encode: Callable[[Sequence[Item]], Vectors], items: list[Item], dim: int, tolerance: float) -> list[str]:
     """A missing file in the middle of good items must be named, and cost nothing else."""
     good = items[0]
     files = {"image": Item(image="/no/such/file"), "video": Item(video="/no/such/file")}
@@ -86,7 +89,7 @@ def _failures(encode: Callable[[Sequence[Item]], Vectors], items: list[Item], di
     except EncodeError as error:
         if list(error.failures) != [1] or error.positions != [0, 2] or error.vectors.shape != (2, dim):
             return [f"a failure is misreported: {error.failures}, {error.positions}, {error.vectors.shape}"]
-        if abs(error.vectors - encode([good, good])).max() > TOLERANCE:
+        if abs(error.vectors - encode([good, good])).max() > tolerance:
             return ["a failure changes the other rows"]
         return []
     return ["a missing file raises no EncodeError"]

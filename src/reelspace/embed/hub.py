@@ -5,49 +5,89 @@
 
 from __future__ import annotations
 
+import json
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 
+from reelspace.embed.qwen_vl.device import need
 from reelspace.errors import ModelError
 
 log = logging.getLogger(__name__)
 
-WANTED = ("*.safetensors", "*.json", "*.txt", "*.model", "*.jinja")
-"""Weights that are no pickles, configuration and tokenizer; no code."""
+DESCRIBING = ("*.json", "*.txt", "*.model", "*.jinja")
+"""Configuration and tokenizer; no code."""
+WANTED = (*DESCRIBING, "*.safetensors")
+"""The weights with them, if they are no pickles."""
 
 
-def fetched(source: str, revision: str) -> Path:
-    """The folder of a model's files at that revision, fetched if it is not in the cache.
+def described(source: str, revision: str = "main") -> Path:
+    """The folder of a model's configuration and tokenizer, without its weights, fetched if need be.
 
     Raises:
-        ModelError: it is not in the cache and cannot be fetched: no network, no access, no such model.
+        ModelError: it is not in the cache and cannot be fetched.
     """
+    return _cached(source, revision) or _fetched(source, revision, DESCRIBING)
+
+
+def fetched(source: str, revision: str = "main") -> Path:
+    """The folder of a model's files at that revision, fetched if they are not all in the cache.
+
+    Raises:
+        ModelError: they are not in the cache and cannot be fetched: no network, no access, no such model.
+    """
+    folder = _cached(source, revision)
+    return folder if folder is not None and complete(folder) else _fetched(source, revision, WANTED)
+
+
+def commit(folder: Path) -> str | None:
+    """The commit that a folder of the cache holds; `None` for any other folder."""
+    return folder.name if folder.parent.name == "snapshots" else None
+
+
+def complete(folder: Path) -> bool:
+    """Whether its weights are there: a file, or all that an index names."""
+    for index in folder.glob("*.safetensors.index.json"):
+        parts = set(json.loads(index.read_text("utf-8"))["weight_map"].values())
+        return all((folder / part).exists() for part in parts)
+    return any(folder.rglob("*.safetensors"))
+
+
+def _cached(source: str, revision: str) -> Path | None:
+    need("huggingface_hub")
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import LocalEntryNotFoundError
+
+    try:
+        return Path(snapshot_download(source, revision=revision, local_files_only=True))
+    except LocalEntryNotFoundError:
+        return None
+
+
+def _fetched(source: str, revision: str, wanted: Sequence[str]) -> Path:
+    from httpx import HTTPError
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled
 
     try:
-        return Path(snapshot_download(source, revision=revision, allow_patterns=WANTED, local_files_only=True))
-    except LocalEntryNotFoundError:
-        pass
-    try:
-        log.warning("%s is not in the cache; fetching %s", source, human(weighed(source, revision)))
-        return Path(snapshot_download(source, revision=revision, allow_patterns=WANTED))
-    except (OfflineModeIsEnabled, LocalEntryNotFoundError, HfHubHTTPError, OSError) as error:
-        reason = str(error).strip().splitlines()[0]
+        log.warning("%s is not in the cache; fetching %s", source, human(weighed(source, revision, wanted)))
+        return Path(snapshot_download(source, revision=revision, allow_patterns=list(wanted)))
+    except (OfflineModeIsEnabled, LocalEntryNotFoundError, HfHubHTTPError, HTTPError, OSError) as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
         raise ModelError(
-            f"{source} at {revision[:12]} is not in the cache and cannot be fetched: {reason}. Fetch it where there "
-            f"is a network (`hf download {source} --revision {revision}`), and set HF_HOME to where it lies."
+            f"{source} ({revision[:12]}) is not in the cache and cannot be fetched: {reason}. Fetch it where there is "
+            f"a network (`hf download {source} --revision {revision}`), and set HF_HOME to where it lies."
         ) from error
 
 
-def weighed(source: str, revision: str) -> int:
-    """Bytes that `fetched` would fetch."""
+def weighed(source: str, revision: str, wanted: Sequence[str] = WANTED) -> int:
+    """Bytes that would be fetched."""
     from fnmatch import fnmatch
 
     from huggingface_hub import HfApi
 
     found = HfApi().model_info(source, revision=revision, files_metadata=True).siblings or []
-    return sum(file.size or 0 for file in found if any(fnmatch(file.rfilename, pattern) for pattern in WANTED))
+    return sum(file.size or 0 for file in found if any(fnmatch(file.rfilename, pattern) for pattern in wanted))
 
 
 def human(size: int) -> str:

@@ -147,10 +147,13 @@ def test_missing_and_truncated_inputs_are_errors(embedder):
     features = module.preprocess([Item(image=PICTURE)])
     with pytest.raises(ModelError, match="mm_token_type_ids"):
         module({name: value for name, value in features.items() if name != "mm_token_type_ids"})
-    cut = {name: value[:, 3:] if "id" in name and "grid" not in name else value for name, value in features.items()}
-    cut["input_ids"] = torch.where(torch.arange(cut["input_ids"].shape[1]) == 20, 9, cut["input_ids"])
-    cut["attention_mask"] = torch.ones_like(cut["input_ids"])
-    with pytest.raises(ModelError, match="visual tokens"):
+    timeless = module.preprocess([Item(video=CLIP)])
+    del timeless["seconds_per_sample"]
+    with pytest.raises(ModelError, match="seconds_per_sample"):
+        module(timeless)
+    cut = {**features, "input_ids": features["input_ids"].clone()}
+    cut["input_ids"][0, features["mm_token_type_ids"][0].argmax()] = 9
+    with pytest.raises(ModelError, match="image tokens where"):
         module(cut)
 
 
@@ -181,10 +184,10 @@ def test_options_make_another_space_and_unknown_ones_are_refused(folders):
 
 
 def test_texts_tokenised_apart(tmp_path):
-    readout = tinies.READOUT | {"user": {"text": "{text} {|}one word:", "*": "{video}{image}"}}
+    readout = tinies.READOUT | {"user": {"text": "{text} {|}dog runs", "*": "{video}{image}"}}
     prepare = load(str(tinies.write(tmp_path, readout=readout))).module.preparer
     made = prepare(Item("a dog"), "candidate").ids.tolist()
-    apart = [*prepare.tokenizer.encode("user\na dog ").ids, *prepare.tokenizer.encode("one word:").ids]
-    together = prepare.tokenizer.encode("user\na dog one word:").ids
+    apart = [*prepare.tokenizer.encode("user\na dog ").ids, *prepare.tokenizer.encode("dog runs").ids]
+    together = prepare.tokenizer.encode("user\na dog dog runs").ids
     assert apart != together
     assert any(made[n : n + len(apart)] == apart for n in range(len(made)))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import Any
 
+from reelspace.errors import ModelError
+
 DTYPES = ("float32", "bfloat16", "float16")
 
 # Tokens of a batch, padding counted. A graphics card is kept busy by many; a processor is fastest with what stays near
@@ -12,12 +14,24 @@ DTYPES = ("float32", "bfloat16", "float16")
 BUDGETS = {"cpu": 512, "mps": 4096, "cuda": 32768}
 
 
+def need(*packages: str) -> None:
+    """Refuses to go on without the packages of the extra `torch`.
+
+    Raises:
+        ModelError: one is not installed.
+    """
+    for package in packages or ("torch", "transformers", "sentence_transformers"):
+        if find_spec(package) is None:
+            raise ModelError(f"This model needs {package}: pip install 'reelspace[torch]'.")
+
+
 def device(wanted: str | None = None) -> str:
     """The device asked for, else the best there is: cuda, mps or cpu."""
-    import torch
-
     if wanted is not None:
         return wanted
+    need("torch")
+    import torch
+
     if torch.cuda.is_available():
         return "cuda"
     return "mps" if torch.backends.mps.is_available() else "cpu"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import logging
 import time
@@ -17,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reelspace.embed.base import Vectors, fingerprint, normalise
+from reelspace.embed.hub import commit
 from reelspace.embed.qwen_vl import device as devices
 from reelspace.embed.qwen_vl.inputs import VERSION, Prepared
 from reelspace.embed.qwen_vl.readout import Readout
@@ -66,7 +68,9 @@ class QwenVLEmbedder:
         name: the name it is known by.
         find: gives the folder of the weights; may download them.
         readout: the contract; `None`: the one beside the weights.
-        revision: of the weights; `None`: they are hashed.
+        describe: gives a folder with its configuration, weights or not; left out, that of the weights.
+        adapter: gives the folder of a LoRA adapter that is merged into the weights.
+        revision: of the weights and adapter; `None`: they are hashed.
         device, dtype: where it runs and as what (`float32`, `bfloat16`, `float16`); left out, what suits the machine.
         budget: tokens of a batch, padding counted; left out, what suits the device.
         padding_side: `left` or `right`.
@@ -78,6 +82,8 @@ class QwenVLEmbedder:
         find: Callable[[], Path],
         readout: Readout | None = None,
         *,
+        describe: Callable[[], Path] | None = None,
+        adapter: Callable[[], Path] | None = None,
         dim: int | None = None,
         source: str | None = None,
         revision: str | None = None,
@@ -90,7 +96,8 @@ class QwenVLEmbedder:
             raise ModelError(f"padding_side is left or right, not {padding_side}.")
         if dtype is not None and dtype not in devices.DTYPES:
             raise ModelError(f"“{dtype}” is no type a model can have; choose one of {', '.join(devices.DTYPES)}.")
-        self.name, self._find, self._readout = name, find, readout
+        self.name, self._find, self._readout, self._adapter = name, find, readout, adapter
+        self._describe = describe or (lambda: self.folder)
         self._dim, self._source, self._revision = dim, source, revision
         self._device, self._dtype, self._budget, self._side = device, dtype, budget, padding_side
         self.tally = Tally()
@@ -112,19 +119,19 @@ class QwenVLEmbedder:
         """How it takes frames from a video."""
         return self.readout.sampling
 
-    @cached_property
+    @property
     def modalities(self) -> frozenset[str]:
         """The values of `Item.modality` it takes."""
-        every = ("text", "image", "video", "image+text", "video+text", "video+image", "video+image+text")
-        return frozenset(every if "*" in self.readout.user else self.readout.user)
+        return self.readout.modalities
 
     @cached_property
     def dim(self) -> int:
         """Length of a vector."""
         if self._dim is None:
+            devices.need("transformers")
             from transformers import AutoConfig
 
-            self._dim = int(AutoConfig.from_pretrained(self.folder).text_config.hidden_size)
+            self._dim = int(AutoConfig.from_pretrained(self._describe()).text_config.hidden_size)
         return self._dim
 
     @cached_property
@@ -140,7 +147,7 @@ class QwenVLEmbedder:
     @cached_property
     def fingerprint(self) -> str:
         """Changes with the weights, the contract, the type it is computed in and the preparation."""
-        weights = self._revision or hashed(self.folder)
+        weights = self._revision or commit(self._describe()) or hashed(self.folder)
         return fingerprint(
             model=self._source or "folder",
             weights=weights,
@@ -152,20 +159,32 @@ class QwenVLEmbedder:
     @property
     def contract(self) -> dict[str, Any]:
         """All that decides a vector, for `models show`."""
-        where = {"source": self._source or str(self.folder), "revision": self._revision, "dtype": self.dtype}
+        where = {
+            "source": self._source or self.name,
+            "revision": self._revision or ("main" if self._source else None),
+            "dtype": self.dtype,
+        }
         return {**where, **self.readout.declared()}
+
+    def retyped(self, dtype: str) -> QwenVLEmbedder:
+        """The same model, computed in another type."""
+        other = copy.copy(self)
+        for name in ("model", "dtype", "fingerprint"):
+            other.__dict__.pop(name, None)
+        other._dtype, other.tally = dtype, Tally()
+        return other
 
     # What it does.
 
     @cached_property
     def model(self) -> SentenceTransformer:
         """The model as a `SentenceTransformer`: save it, train it, hand it on."""
+        devices.need()
         from reelspace.embed.qwen_vl.module import QwenVL, composed
 
         kind = devices.dtype(self._dtype, self.device)
-        module = QwenVL.opened(
-            self.folder, self.readout, dtype=kind, attn_implementation=devices.attention(self.device, kind)
-        )
+        adapter, attention = self._adapter and self._adapter(), devices.attention(self.device, kind)
+        module = QwenVL.opened(self.folder, self.readout, adapter, dtype=kind, attn_implementation=attention)
         module.padding_side = self._side
         return composed(module.to(self.device))
 

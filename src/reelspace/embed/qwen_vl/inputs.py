@@ -1,10 +1,10 @@
-"""Item → what a Qwen-VL model takes: token ids, kinds of token, patches, grids, times."""
+"""Item → what a Qwen-VL model (or VideoLLaMA 3) takes: token ids, kinds of token, patches, grids, times."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from reelspace.embed.qwen_vl.pixels import CLIP_MEAN, CLIP_STD, Patches, normalised, patchified, resized, smart_resize
 from reelspace.embed.qwen_vl.readout import Readout
 from reelspace.errors import ModelError
-from reelspace.item import Frames, Item
+from reelspace.item import Frames, Item, Span
 from reelspace.media.decode import sample
 from reelspace.media.image import load_image
 
@@ -31,45 +31,61 @@ _SLOTS = re.compile(r"(\{(?:instruction|user|video|image|text|\|)\})")
 Run = str | list[int]
 
 
+KINDS = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "video_llama_3")
+"""The architectures, as configurations name them."""
+
+
 @dataclass(frozen=True)
 class Family:
     """What the architecture asks of its inputs, from the model's own configuration.
 
     Attributes:
-        cut: how the vision tower cuts pictures.
+        kind: which it is.
+        cut: how the vision tower cuts videos, and pictures but for `merge`.
+        merge: patches along an edge of a picture that become one visual token.
+        image, video: ids of the visual tokens.
+        start, end: ids of what stands around them.
         mean, std: what pixels are normalised with.
-        image, video, start, end: ids of the visual tokens and of what stands around them.
-        stamped: the time of each pair of frames is written before it (Qwen3-VL).
-        spaced: positions tell how far apart frames are (Qwen2.5-VL).
     """
 
+    kind: str
     cut: Patches
+    merge: int
     image: int
     video: int
-    start: int
-    end: int
+    start: tuple[int, ...]
+    end: tuple[int, ...]
     mean: tuple[float, ...] = CLIP_MEAN
     std: tuple[float, ...] = CLIP_STD
-    stamped: bool = False
-    spaced: bool = False
+
+    @property
+    def spaced(self) -> bool:
+        """Positions tell how far apart frames are; the others write times between them, or nothing at all."""
+        return self.kind == "qwen2_5_vl"
+
+    @property
+    def typed(self) -> bool:
+        """It must be told the kind of each token, or its positions are wrong."""
+        return self.kind != "video_llama_3"
 
     @classmethod
     def of(cls, config: Any) -> Family:
         """The family of a transformers configuration.
 
         Raises:
-            ModelError: it is no Qwen-VL model.
+            ModelError: it is none of `KINDS`.
         """
         kind = config.model_type
-        if kind not in ("qwen2_vl", "qwen2_5_vl", "qwen3_vl"):
-            raise ModelError(f"A model of type {kind} is none of qwen2_vl, qwen2_5_vl, qwen3_vl.")
-        vision = config.vision_config
+        if kind not in KINDS:
+            raise ModelError(f"A model of type {kind} is none of {', '.join(KINDS)}.")
+        vision, half = config.vision_config, (0.5, 0.5, 0.5)
+        if kind == "video_llama_3":
+            cut = Patches(vision.patch_size, temporal=1)
+            return cls(kind, cut, 1, config.image_token_id, config.video_token_id, (), (), half, half)
         cut = Patches(vision.patch_size, vision.temporal_patch_size, vision.spatial_merge_size)
-        ids = config.image_token_id, config.video_token_id, config.vision_start_token_id, config.vision_end_token_id
-        if kind == "qwen3_vl":
-            half = (0.5, 0.5, 0.5)
-            return cls(cut, *ids, mean=half, std=half, stamped=True)
-        return cls(cut, *ids, spaced=kind == "qwen2_5_vl")
+        pixels = (half, half) if kind == "qwen3_vl" else (CLIP_MEAN, CLIP_STD)
+        around = (config.vision_start_token_id,), (config.vision_end_token_id,)
+        return cls(kind, cut, cut.merge, config.image_token_id, config.video_token_id, *around, *pixels)
 
 
 @dataclass(frozen=True)
@@ -79,14 +95,19 @@ class Visual:
     Attributes:
         patches: float32 `[t·h·w, 3·temporal·patch²]`.
         grid: `(t, h, w)` in patches.
-        times: seconds into the stretch, one for each of the t layers of the grid; empty for a picture.
-        seconds: how long a layer of the grid lasts.
+        tokens: how many visual tokens each of the t layers of the grid becomes.
+        times: seconds into the stretch, one for each layer; empty for a picture.
+        seconds: how long a layer lasts.
+        kept: bool `[t·h·w / merge²]`: the tokens that are not left out for their likeness to the frame before
+            (VideoLLaMA 3); `None`: all.
     """
 
     patches: NDArray[np.float32]
     grid: tuple[int, int, int]
+    tokens: tuple[int, ...]
     times: tuple[float, ...] = ()
     seconds: float = 1.0
+    kept: NDArray[np.bool_] | None = None
 
 
 @dataclass(frozen=True)
@@ -96,14 +117,14 @@ class Prepared:
     Attributes:
         ids: int64 `[n]`.
         kinds: int64 `[n]`: text, image or video.
-        image, video: its visual parts.
+        images, videos: its visual parts.
         cut: tokens of the text that were left out.
     """
 
     ids: NDArray[np.int64]
     kinds: NDArray[np.int64]
-    image: Visual | None
-    video: Visual | None
+    images: tuple[Visual, ...] = ()
+    videos: tuple[Visual, ...] = ()
     cut: int = 0
 
     def __len__(self) -> int:
@@ -144,61 +165,75 @@ class Preparer:
         Raises:
             ReelspaceError: a part cannot be read, or what must not be cut is longer than the model takes.
         """
-        image = None if item.image is None else self.picture(load_image(item.image))
-        video = None if item.video is None else self.video(item.video)
+        images = () if item.image is None else (self.picture(load_image(item.image)),)
+        shown = () if item.video is None else self.shown(item.video)
+        stills = shown if self.readout.stills else ()
         parts: dict[str, list[Run]] = {
-            "{image}": [] if image is None else self._around(self.family.image, image.grid),
-            "{video}": [] if video is None else self._frames(video),
+            "{image}": [run for image in images for run in self._still(image)],
+            "{video}": [run for visual in shown for run in (self._still if stills else self._moving)(visual)],
         }
-        ids, cut = self._written(item, self.readout.instruction(side, instruction), parts)
+        form = self.readout.template.replace("{user}", self.readout.said(item.modality, side)) + self.readout.appended
+        ids, cut = self._written(form, item.text or "", self.readout.instruction(side, instruction), parts)
         row = np.asarray(ids, dtype=np.int64)
         kinds = IMAGE * (row == self.family.image) + VIDEO * (row == self.family.video)
-        return Prepared(row, kinds.astype(np.int64), image, video, cut)
+        return Prepared(row, kinds.astype(np.int64), (*stills, *images), () if stills else shown, cut)
 
-    def picture(self, pixels: NDArray[np.uint8]) -> Visual:
-        """A picture uint8 `[H, W, 3]`, prepared."""
-        return Visual(*self._patches(pixels[None], self.readout.image_pixels))
+    def picture(self, pixels: NDArray[np.uint8], budget: tuple[int, int] | None = None) -> Visual:
+        """A picture uint8 `[H, W, 3]`, prepared; a budget other than the contract's for pictures can be given."""
+        cut = replace(self.family.cut, merge=self.family.merge)
+        patches, grid = self._patches(pixels[None], budget or self.readout.image_pixels, cut)
+        return Visual(patches, grid, (len(patches) // cut.merge**2,))
 
-    def video(self, video: Any) -> Visual:
-        """A span or frames, chosen by the contract's policy and prepared."""
-        readout, depth = self.readout, self.family.cut.temporal
+    def shown(self, video: Span | Frames) -> tuple[Visual, ...]:
+        """A span or frames, chosen by the contract's policy and prepared: one video, or as many stills."""
+        readout, cut = self.readout, self.family.cut
         frames = video if isinstance(video, Frames) else sample(video, readout.sampling)
         chosen = readout.sampling.policy.choose(frames.times, frames.start, frames.end)
-        patches, grid = self._patches(frames.pixels[chosen], readout.frame_budget(len(chosen)))
-        shown = frames.times[chosen] - frames.start
-        shown = np.concatenate([shown, np.repeat(shown[-1:], -len(shown) % depth)]).reshape(-1, depth)
-        middles = tuple(((shown[:, 0] + shown[:, -1]) / 2).tolist())
-        seconds = depth * (frames.end - frames.start) / len(chosen) if readout.timed else 1.0
-        return Visual(patches, grid, middles, float(seconds))
+        if readout.stills:
+            return tuple(self.picture(frames.pixels[index], readout.frame_pixels) for index in chosen.tolist())
+        budget = readout.frame_budget(len(chosen), cut.temporal)
+        patches, grid = self._patches(frames.pixels[chosen], budget, cut)
+        at = frames.times[chosen] - frames.start
+        at = np.concatenate([at, np.repeat(at[-1:], -len(at) % cut.temporal)]).reshape(-1, cut.temporal)
+        middles = tuple(((at[:, 0] + at[:, -1]) / 2).tolist())
+        seconds = cut.temporal * (frames.end - frames.start) / len(chosen) if readout.timed else readout.seconds
+        kept = unlike(patches, grid, cut.merge) if self.family.kind == "video_llama_3" else None
+        tokens = (grid[1] * grid[2] // cut.merge**2,) * grid[0] if kept is None else kept.reshape(grid[0], -1).sum(1)
+        return (Visual(patches, grid, tuple(map(int, tokens)), middles, float(seconds), kept),)
 
     def _patches(
-        self, frames: NDArray[np.uint8], budget: tuple[int, int]
+        self, frames: NDArray[np.uint8], budget: tuple[int, int], cut: Patches
     ) -> tuple[NDArray[np.float32], tuple[int, int, int]]:
-        cut = self.family.cut
         size = self.readout.size or smart_resize(frames.shape[1], frames.shape[2], cut.factor, *budget)
         return patchified(normalised(resized(frames, *size), self.family.mean, self.family.std), cut)
 
-    def _around(self, token: int, grid: Sequence[int]) -> list[Run]:
-        count = int(np.prod(grid)) // self.family.cut.merge**2
-        return [[self.family.start, *[token] * count, self.family.end]]
+    def _still(self, visual: Visual) -> list[Run]:
+        return [self._framed([self.family.image] * sum(visual.tokens))]
 
-    def _frames(self, video: Visual) -> list[Run]:
-        if not self.family.stamped:
-            return self._around(self.family.video, video.grid)
-        layer = self._around(self.family.video, (1, *video.grid[1:]))
-        return [run for time in video.times for run in (f"<{time:.1f} seconds>", *layer)]
+    def _framed(self, tokens: list[int]) -> list[int]:
+        return [*self.family.start, *tokens, *self.family.end] if self.readout.framed else tokens
 
-    def _written(self, item: Item, instruction: str, parts: Mapping[str, list[Run]]) -> tuple[list[int], int]:
+    def _moving(self, visual: Visual) -> list[Run]:
+        """A video's tokens: on end, or each layer after its time."""
+        token = self.family.video
+        if self.family.kind in ("qwen2_vl", "qwen2_5_vl"):
+            return [self._framed([token] * sum(visual.tokens))]
+        stamp = "<{:.1f} seconds>" if self.family.kind == "qwen3_vl" else "Time {:.1f}s:"
+        runs: list[Run] = []
+        for time, count in zip(visual.times, visual.tokens, strict=True):
+            comma = "," if runs and self.family.kind == "video_llama_3" else ""
+            runs += [comma + stamp.format(time), self._framed([token] * count)]
+        return runs
+
+    def _written(self, form: str, text: str, instruction: str, parts: Mapping[str, list[Run]]) -> tuple[list[int], int]:
         """The ids of the whole prompt, and how many tokens of the text were left out to make it fit."""
-        form = self.readout.template.replace("{user}", self.readout.said(item.modality)) + self.readout.appended
-        most, text = self.readout.max_length, item.text or ""
-        ids = self._ids(form, text, instruction, parts)
+        ids, most = self._ids(form, text, instruction, parts), self.readout.max_length
         if len(ids) <= most:
             return ids, 0
         needed = len(self._ids(form, "", instruction, parts))
         if needed >= most or not text:
             raise ModelError(
-                f"{item!r} takes {needed:,} tokens besides its text where the model takes {most:,}; pictures and "
+                f"Without its text this item takes {needed:,} tokens where the model takes {most:,}; pictures and "
                 "instructions are not cut. Give fewer or smaller frames, or a larger max_length."
             )
         offsets = self.tokenizer.encode(text, add_special_tokens=False).offsets
@@ -233,7 +268,17 @@ class Preparer:
         return ids
 
 
-def collated(prepared: Sequence[Prepared], pad: int, side: str, spaced: bool) -> dict[str, Any]:
+def unlike(patches: NDArray[np.float32], grid: tuple[int, int, int], merge: int) -> NDArray[np.bool_]:
+    """Which tokens of a video differ from the frame before, as VideoLLaMA 3 drops the others; one a frame stays."""
+    t, h, w = grid
+    rows = patches.reshape(t, h * w // merge**2, -1)
+    kept = np.ones(rows.shape[:2], dtype=np.bool_)
+    kept[1:] = np.abs(rows[1:] - rows[:-1]).mean(axis=2) * 255 > 0.1
+    kept[~kept.any(axis=1), 0] = True
+    return kept.ravel()
+
+
+def collated(prepared: Sequence[Prepared], pad: int, side: str, family: Family) -> dict[str, Any]:
     """The arguments of the model for a batch, padded on that side: torch tensors by name."""
     import torch
 
@@ -243,14 +288,24 @@ def collated(prepared: Sequence[Prepared], pad: int, side: str, spaced: bool) ->
     for row, item in enumerate(prepared):
         place = slice(0, len(item)) if side == "right" else slice(length - len(item), length)
         ids[row, place], mask[row, place], kinds[row, place] = item.ids, 1, item.kinds
-    arrays: dict[str, Any] = {"input_ids": ids, "attention_mask": mask, "mm_token_type_ids": kinds}
-    for visuals, patches, grid in (
-        ([item.image for item in prepared if item.image], "pixel_values", "image_grid_thw"),
-        ([item.video for item in prepared if item.video], "pixel_values_videos", "video_grid_thw"),
+    arrays: dict[str, Any] = {"input_ids": ids, "attention_mask": mask}
+    if family.typed:
+        arrays["mm_token_type_ids"] = kinds
+    for name, patches, shown in (
+        ("image", "pixel_values", [item.images for item in prepared]),
+        ("video", "pixel_values_videos", [item.videos for item in prepared]),
     ):
-        if visuals:
-            arrays[patches] = np.concatenate([visual.patches for visual in visuals])
-            arrays[grid] = np.asarray([visual.grid for visual in visuals], dtype=np.int64)
-    if spaced and (videos := [item.video for item in prepared if item.video]):
-        arrays["second_per_grid_ts"] = np.asarray([video.seconds for video in videos], dtype=np.float32)
+        visuals = [visual for part in shown for visual in part]
+        if not visuals:
+            continue
+        arrays[patches] = np.concatenate([visual.patches for visual in visuals])
+        arrays[f"{name}_grid_thw"] = np.asarray([visual.grid for visual in visuals], dtype=np.int64)
+        # By these the losses of sentence-transformers that work through a batch in parts know what is whose.
+        arrays[f"num_{name}s_per_sample"] = np.asarray([len(part) for part in shown], dtype=np.int64)
+        if visuals[0].kept is not None:
+            arrays["video_compression_mask"] = np.concatenate([visual.kept for visual in visuals])
+    if family.spaced and "video_grid_thw" in arrays:
+        seconds = [item.videos[0].seconds if item.videos else 0.0 for item in prepared]
+        arrays["seconds_per_sample"] = np.asarray(seconds, dtype=np.float32)
+        arrays["second_per_grid_ts"] = arrays["seconds_per_sample"][arrays["num_videos_per_sample"] > 0]
     return {name: torch.from_numpy(array) for name, array in arrays.items()}

@@ -17,7 +17,7 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules.input_module import InputModule
 from sentence_transformers.sentence_transformer.modules import Normalize
 
-from reelspace.embed.qwen_vl.device import attention
+from reelspace.embed.qwen_vl.device import attention, need
 from reelspace.embed.qwen_vl.inputs import Family, Prepared, Preparer, collated
 from reelspace.embed.qwen_vl.readout import Readout
 from reelspace.errors import ModelError
@@ -26,11 +26,9 @@ from reelspace.item import Frames, Item
 Tap = tuple[int | None, bool]
 """After how many layers a state is read (`None`: after the last), and whether the final norm is applied to it."""
 
-MODALITIES = ("text", "image", "video", "image+text", "video+text", "video+image", "video+image+text")
-
 
 class QwenVL(InputModule):  # type: ignore[misc]  # its stubs are not read
-    """A Qwen2-VL, Qwen2.5-VL or Qwen3-VL model of which vectors are read as its readout says.
+    """A Qwen2-VL, Qwen2.5-VL, Qwen3-VL or VideoLLaMA 3 model of which vectors are read as its readout says.
 
     Attributes:
         backbone: transformers' `…ForConditionalGeneration`, language head included.
@@ -53,10 +51,11 @@ class QwenVL(InputModule):  # type: ignore[misc]  # its stubs are not read
         return cls.opened(folder, Readout.read(folder), **arguments)
 
     @classmethod
-    def opened(cls, folder: Path, readout: Readout, **arguments: Any) -> Self:
+    def opened(cls, folder: Path, readout: Readout, adapter: Path | None = None, **arguments: Any) -> Self:
         """From a folder with weights and tokenizer.
 
         Args:
+            adapter: a folder with a LoRA adapter of it, that is merged into the weights.
             arguments: for transformers' `from_pretrained`: `dtype`, `attn_implementation`, ….
 
         Raises:
@@ -79,6 +78,11 @@ class QwenVL(InputModule):  # type: ignore[misc]  # its stubs are not read
             raise ModelError(f"{folder} cannot be loaded: {error}") from error
         if missing := sorted(report["missing_keys"]):
             raise ModelError(f"{folder} lacks weights: {', '.join(missing[:3])} and {len(missing)} in all.")
+        if adapter is not None:
+            need("peft")
+            from peft import PeftModel
+
+            backbone = PeftModel.from_pretrained(backbone, str(adapter)).merge_and_unload()
         return cls(backbone.eval(), tokenizer, readout)
 
     def save(self, output_path: str, *args: Any, safe_serialization: bool = True, **kwargs: Any) -> None:
@@ -90,8 +94,8 @@ class QwenVL(InputModule):  # type: ignore[misc]  # its stubs are not read
     @property
     def modalities(self) -> list[Any]:
         """What sentence-transformers may be given."""
-        kinds = [name for name in MODALITIES if name in self.readout.user or "*" in self.readout.user]
-        return [tuple(name.split("+")) if "+" in name else name for name in kinds]
+        mixed = (tuple(sorted(name.split("+"))) for name in sorted(self.readout.modalities))
+        return [kinds if len(kinds) > 1 else kinds[0] for kinds in mixed]
 
     def get_embedding_dimension(self) -> int:
         """d, the length of a vector."""
@@ -135,7 +139,7 @@ class QwenVL(InputModule):  # type: ignore[misc]  # its stubs are not read
     def collate(self, prepared: Sequence[Prepared]) -> dict[str, Any]:
         """One batch of prepared items: the arguments of the model."""
         pad = self.tokenizer.pad_token_id or 0
-        return collated(prepared, pad, self.padding_side, self.preparer.family.spaced)
+        return collated(prepared, pad, self.padding_side, self.preparer.family)
 
     def forward(self, features: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
         """Adds `sentence_embedding`, float `[n, d]`, not yet of unit length."""
@@ -180,26 +184,36 @@ class QwenVL(InputModule):  # type: ignore[misc]  # its stubs are not read
         return tap
 
     def _complete(self, features: dict[str, Any]) -> dict[str, Any]:
-        """The model's own arguments among the features, if nothing is missing among them.
+        """The model's own arguments, made of the features, if nothing is missing among them.
 
-        Without `mm_token_type_ids` transformers would take every position as one of a text, and say nothing.
+        Without `mm_token_type_ids` transformers would take every position as one of a text, without times every clip
+        as one of a frame each half second, and say nothing.
         """
         inputs = {name: value for name, value in features.items() if name in _ARGUMENTS}
-        if missing := {"input_ids", "attention_mask", "mm_token_type_ids"} - set(inputs):
-            raise ModelError(f"The model is not given {', '.join(sorted(missing))}; make its inputs by `preprocess`.")
         family = self.preparer.family
-        for token, grid in ((family.image, "image_grid_thw"), (family.video, "video_grid_thw")):
-            there = int((inputs["input_ids"] == token).sum())
-            wanted = int(inputs[grid].prod(dim=1).sum()) // family.cut.merge**2 if grid in inputs else 0
+        needed = {"input_ids", "attention_mask"} | ({"mm_token_type_ids"} if family.typed else set())
+        if family.spaced and "video_grid_thw" in inputs:
+            needed |= {"seconds_per_sample", "num_videos_per_sample"}
+        if missing := needed - set(features):
+            raise ModelError(f"The model is not given {', '.join(sorted(missing))}; make its inputs by `preprocess`.")
+        if family.spaced and "video_grid_thw" in inputs:  # those of a part of a batch are made anew
+            inputs["second_per_grid_ts"] = features["seconds_per_sample"][features["num_videos_per_sample"] > 0]
+        for name, token, merge in (("image", family.image, family.merge), ("video", family.video, family.cut.merge)):
+            there, grid = int((inputs["input_ids"] == token).sum()), inputs.get(f"{name}_grid_thw")
+            wanted = 0 if grid is None else int(grid.prod(dim=1).sum()) // merge**2
+            if name == "video" and "video_compression_mask" in inputs:
+                wanted = int(inputs["video_compression_mask"].sum())
             if there != wanted:
-                raise ModelError(f"The prompt has {there} visual tokens where its pictures have {wanted} ({grid}).")
+                raise ModelError(f"The prompt has {there} {name} tokens where what it shows has {wanted}.")
+            if grid is not None and family.kind == "video_llama_3":
+                inputs[f"{name}_merge_sizes"] = torch.full((len(grid),), merge, device=grid.device)
         return inputs
 
 
 _ARGUMENTS = frozenset(
     (
         *("input_ids", "attention_mask", "mm_token_type_ids", "pixel_values", "image_grid_thw"),
-        *("pixel_values_videos", "video_grid_thw", "second_per_grid_ts"),
+        *("pixel_values_videos", "video_grid_thw", "video_compression_mask"),
     )
 )
 

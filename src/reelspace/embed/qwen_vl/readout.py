@@ -14,6 +14,8 @@ from reelspace.media.policy import Sampling, parse_policy
 FILE = "readout.json"
 """Beside the weights of a model that brings its contract along."""
 
+MODALITIES = ("text", "image", "video", "image+text", "video+text", "video+image", "video+image+text")
+
 
 @dataclass(frozen=True)
 class Readout:
@@ -24,7 +26,8 @@ class Readout:
             as the tokenizer names them. In what users write, special tokens have no power.
         appended: what stands after the template: the pooled token of models that want one of their own.
         user: modality (`text`, `image+text`, …; `*`: any other) → what the user says: `{video}`, `{image}` and
-            `{text}` stand for the parts. At `{|}` the words before and after are tokenised apart.
+            `{text}` stand for the parts. At `{|}` the words before and after are tokenised apart. A form for one
+            side only has the key `query:text`, `candidate:video`, ….
         query: the instruction of a query for which none is given.
         candidate: the instruction of every candidate.
         instructions: instructions by key: `encode_query(items, "@key")`. An unknown key is an error.
@@ -34,11 +37,14 @@ class Readout:
         max_length: most tokens. What is cut is the end of the user's text; all else is needed.
         image_pixels: fewest and most pixels of a picture.
         frame_pixels: fewest and most pixels of a frame of a video.
-        video_pixels: most pixels of all pairs of frames of a video together; `None`: no bound.
+        video_pixels: most pixels of all temporal patches of a video together; `None`: no bound.
         size: height and width of every picture and frame, whatever their shape; instead of the budgets.
         frames: the frame policy, as `parse_policy` reads it.
         edge: shorter side of frames in pixels, to which they are scaled down while decoding; `None`: full size.
-        timed: tell the model how far apart frames are; else it takes them as coming every half second.
+        stills: frames are shown one by one as pictures, to models that know no video.
+        timed: tell the model how long a temporal patch lasts; else it is told `seconds`, whatever the video.
+        seconds: 1.0 is what transformers takes where it is told nothing.
+        framed: visual tokens stand between `<|vision_start|>` and `<|vision_end|>`.
     """
 
     template: str
@@ -57,7 +63,10 @@ class Readout:
     size: tuple[int, int] | None = None
     frames: str = "fps(1, max=8)"
     edge: int | None = None
+    stills: bool = False
     timed: bool = True
+    seconds: float = 1.0
+    framed: bool = True
 
     def __post_init__(self) -> None:
         for name in ("image_pixels", "frame_pixels", "size"):
@@ -115,23 +124,32 @@ class Readout:
         """How frames are taken from a video."""
         return Sampling(parse_policy(self.frames), self.edge)
 
-    def frame_budget(self, count: int) -> tuple[int, int]:
-        """Fewest and most pixels of each of `count` frames: their share of the video's, but 5 % above the fewest."""
+    def frame_budget(self, count: int, depth: int) -> tuple[int, int]:
+        """Fewest and most pixels of each of `count` frames, `depth` of which are one temporal patch.
+
+        The most is an equal share of the whole video's, though 5 % above the fewest.
+        """
         least, most = self.frame_pixels
         if self.video_pixels is None:
             return least, most
-        return least, max(min(most, self.video_pixels * 2 // (count + count % 2)), int(least * 1.05))
+        return least, max(min(most, self.video_pixels * depth // (count + -count % depth)), int(least * 1.05))
 
-    def said(self, modality: str) -> str:
+    @property
+    def modalities(self) -> frozenset[str]:
+        """The values of `Item.modality` there is a form for."""
+        named = {key.rpartition(":")[2] for key in self.user}
+        return frozenset(MODALITIES if "*" in named else named)
+
+    def said(self, modality: str, side: str) -> str:
         """What the user says with an item of that modality.
 
         Raises:
             ModelError: the contract has no form for it.
         """
-        form = self.user.get(modality) or self.user.get("*")
-        if form is None:
-            raise ModelError(f"The model takes {', '.join(sorted(self.user))}; this item is {modality}.")
-        return form
+        for key in (f"{side}:{modality}", modality, f"{side}:*", "*"):
+            if key in self.user:
+                return self.user[key]
+        raise ModelError(f"The model takes {', '.join(sorted(self.modalities))}; this item is {modality}.")
 
     def instruction(self, side: str, given: str | None = None) -> str:
         """The instruction of a query or candidate; `@key` names one of the contract's own.
