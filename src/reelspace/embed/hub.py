@@ -56,23 +56,23 @@ def complete(folder: Path) -> bool:
 def _cached(source: str, revision: str) -> Path | None:
     need("huggingface_hub")
     from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import LocalEntryNotFoundError
+    from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 
     try:
         return Path(snapshot_download(source, revision=revision, local_files_only=True))
-    except LocalEntryNotFoundError:
+    except (LocalEntryNotFoundError, HFValidationError):
         return None
 
 
 def _fetched(source: str, revision: str, wanted: Sequence[str]) -> Path:
     from httpx import HTTPError
     from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
     try:
         log.warning("%s is not in the cache; fetching %s", source, human(weighed(source, revision, wanted)))
         return Path(snapshot_download(source, revision=revision, allow_patterns=list(wanted)))
-    except (OfflineModeIsEnabled, LocalEntryNotFoundError, HfHubHTTPError, HTTPError, OSError) as error:
+    except (HfHubHTTPError, HFValidationError, HTTPError, OSError) as error:  # offline mode is an OSError too
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
         raise ModelError(
             f"{source} ({revision[:12]}) is not in the cache and cannot be fetched: {reason}. Fetch it where there is "

@@ -34,7 +34,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 AHEAD = 16
-"""Batches whose items are prepared, and sorted by length, at a time."""
+"""Batches whose items are prepared, and sorted by length, at a time;"""
+HELD = 65_536
+"""but not more tokens than that, if one batch is not: a visual token's patches take 19 kB."""
 WORKERS = 2
 """Threads that prepare items while the model runs."""
 
@@ -241,7 +243,7 @@ class QwenVLEmbedder:
         failures: dict[int, str] = {}
         budget = self._budget or devices.budget(self.device)
         before = replace(self.tally)
-        for group in self._groups(items, side, instruction, failures, budget * AHEAD):
+        for group in self._groups(items, side, instruction, failures, max(budget, min(budget * AHEAD, HELD))):
             for batch in batches(group, budget):
                 made = self._run([prepared for _, prepared in batch], taps)
                 rows[:, [position for position, _ in batch]] = made
