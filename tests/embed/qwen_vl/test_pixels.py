@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reelspace.embed.qwen_vl.pixels import Patches, normalised, patchified, resized, smart_resize
+from reelspace.embed.qwen_vl.pixels import CLIP_MEAN, CLIP_STD, Patches, normalised, patchified, resized, smart_resize
 from reelspace.errors import ReelspaceError
 
 LEAST, MOST = 56 * 56, 28 * 28 * 256
@@ -25,19 +25,20 @@ def _picture(height, width):
     return np.random.default_rng(height * 10007 + width).integers(0, 256, (height, width, 3), dtype=np.uint8)
 
 
-@pytest.fixture(scope="module")
-def theirs():
-    from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
-
-    return Qwen2VLImageProcessorPil(size={"shortest_edge": LEAST, "longest_edge": MOST})
+HALF = (0.5, 0.5, 0.5)
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_a_picture_is_prepared_to_the_bit_as_transformers_does(size, theirs):
-    picture = _picture(*size)
+@pytest.mark.parametrize(("patch", "mean", "std"), [(14, CLIP_MEAN, CLIP_STD), (16, HALF, HALF)], ids=["2.5", "3"])
+def test_a_picture_is_prepared_to_the_bit_as_transformers_does(size, patch, mean, std):
+    from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
+
+    limits = {"shortest_edge": LEAST, "longest_edge": MOST}
+    theirs = Qwen2VLImageProcessorPil(size=limits, patch_size=patch, image_mean=mean, image_std=std)
+    picture, cut = _picture(*size), Patches(patch)
     given = theirs(images=[picture], return_tensors="np")
-    height, width = smart_resize(*size, Patches().factor, LEAST, MOST)
-    rows, grid = patchified(normalised(resized(picture[None], height, width)), Patches())
+    height, width = smart_resize(*size, cut.factor, LEAST, MOST)
+    rows, grid = patchified(normalised(resized(picture[None], height, width), mean, std), cut)
     assert [1, *grid[1:]] == given["image_grid_thw"][0].tolist()
     assert rows.dtype == np.float32
     assert np.array_equal(rows, given["pixel_values"])
