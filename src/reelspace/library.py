@@ -212,6 +212,11 @@ class Library(Searchable):
         )
 
     @_reporting_damage
+    def files(self) -> list[str]:
+        """Absolute paths of the files that can be found, in order."""
+        return sorted(path for path, *_ in self._catalogue.dated_files())
+
+    @_reporting_damage
     def verify(self, sample: int = 32) -> VerifyReport:
         """Looks for anything wrong: embeds `sample` windows again, checks vectors, canaries, caches and files."""
         from reelspace.index.verify import Verifier

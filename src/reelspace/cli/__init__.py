@@ -12,6 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from reelspace.cli import (
+    bench,
     check,
     cut,
     doctor,
@@ -60,6 +61,7 @@ for module in (
     schema,
     worlds,
     uvrb,
+    bench,
 ):
     module.register(app)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from reelspace.cli import uvrb_audit
+from reelspace.cli import uvrb_audit, uvrb_report
 
 uvrb = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
 
@@ -12,6 +12,7 @@ uvrb = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
 def register(app: typer.Typer) -> None:
     """Adds the commands."""
     app.add_typer(uvrb, name="uvrb")
+    uvrb_report.register(uvrb)
     uvrb_audit.register(uvrb)
 
 
@@ -21,5 +22,6 @@ def overview() -> None:
 
     \b
     Examples
+      reelspace uvrb report --output report/
       reelspace uvrb audit
     """
