@@ -3,14 +3,20 @@ from pathlib import Path
 
 import pytest
 
-from reelspace.answers import CheckReport, Hit, PushReport, Query, SearchReport, StatusReport
+from reelspace.answers import CheckReport, Hit, MergeReport, PushReport, Query, SearchReport, StatusReport
 
 SCHEMAS = Path(__file__).parent.parent / "docs" / "schemas"
 
 
 @pytest.mark.parametrize(
     ("name", "report"),
-    [("search", SearchReport), ("status", StatusReport), ("push", PushReport), ("check", CheckReport)],
+    [
+        ("search", SearchReport),
+        ("status", StatusReport),
+        ("merge", MergeReport),
+        ("push", PushReport),
+        ("check", CheckReport),
+    ],
 )
 def test_the_committed_schemas_are_those_of_the_code(name, report):
     committed = json.loads((SCHEMAS / f"{name}.json").read_text("utf-8"))

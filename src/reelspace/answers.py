@@ -114,6 +114,19 @@ class Space(_Report):
     windows: int
 
 
+class ShardWork(_Report):
+    """Work of a shard that is not in the library yet."""
+
+    shard: str
+    """`2/8`"""
+    running: bool
+    """Whether it is still at work; then what it has done is not known here."""
+    indexed: int | None
+    """Files it has read, which `merge` makes searchable."""
+    failed: int | None
+    windows: int | None
+
+
 class StatusReport(_Report):
     """What `reelspace status --json` prints. Counts are of files."""
 
@@ -133,6 +146,8 @@ class StatusReport(_Report):
     """Running time of the distinct contents."""
     windows: int
     spaces: list[Space]
+    shards: list[ShardWork] = Field(default_factory=list)
+    """Work of shards that waits to be merged; no other count includes it."""
     problems: list[Problem]
 
 
@@ -185,6 +200,33 @@ class IndexReport(_Report):
     """What the user should know: a model that changed, a root that is not there."""
     problems: list[Problem] = Field(default_factory=list)
     """Files of this run that are partial or failed, and folders that could not be read."""
+
+
+class MergeReport(_Report):
+    """What a run of `merge` did: what `reelspace merge --json` prints. Counts are of files."""
+
+    shards: list[str]
+    """Shards all of whose work is in the library now."""
+    running: list[str]
+    """Shards that are still at work; what they do is merged later."""
+    embedded: int
+    """Files whose content came into the library."""
+    reused: int
+    """Moved, renamed and copied files: known content under another path."""
+    partial: int
+    """Files among `embedded` that could be read only up to a point."""
+    failed: int
+    """Files that shards could not read."""
+    windows: int
+    """Windows that came into the library."""
+    seconds: float
+    """Running time of the video that came into the library."""
+    left: int
+    """Files that no shard has done yet, or that have changed since."""
+    notes: list[str] = Field(default_factory=list)
+    """What the user should know: a shard whose work cannot be used."""
+    problems: list[Problem] = Field(default_factory=list)
+    """Files that came in partial or failed."""
 
 
 class PushProgress(_Report):

@@ -16,6 +16,7 @@ from reelspace import embed
 from reelspace.answers import (
     Hit,
     IndexReport,
+    MergeReport,
     Problem,
     Progress,
     PushProgress,
@@ -28,13 +29,17 @@ from reelspace.embed.base import Embedder
 from reelspace.errors import LibraryError, MediaError
 from reelspace.index.ann import WORTHWHILE, AnnStore, available, need, probes
 from reelspace.index.catalogue import Catalogue, SpaceRow, unusable
+from reelspace.index.cluster import on_ray
 from reelspace.index.exact import MatrixStore, ReadOnlyStore, UnwritableError, follow
 from reelspace.index.indexer import Indexer, Options
+from reelspace.index.jobs import Jobs, on_this_machine
 from reelspace.index.lock import pushing, writing
+from reelspace.index.merge import Merger, merge, waiting
 from reelspace.index.remote import open_store
 from reelspace.index.remote.push import PATIENCE, Pusher, identity
 from reelspace.index.searchable import Searchable, globs
 from reelspace.index.searcher import Corpus, Filters, LocalCorpus, Selections
+from reelspace.index.shards import Shard, ShardJob, index_shard, parse_shard
 from reelspace.index.thumbnails import Thumbnails
 from reelspace.index.walk import Root, absolute
 from reelspace.media.policy import Centres, Sampling
@@ -111,6 +116,8 @@ class Library(Searchable):
         windowing: Windowing | None = None,
         fast: bool = False,
         approximate: bool | None = None,
+        jobs: int = 1,
+        ray: str | None = None,
         progress: Callable[[Progress], None] | None = None,
     ) -> IndexReport:
         """Brings the library up to date with folders and files (none given: those it knows).
@@ -130,31 +137,101 @@ class Library(Searchable):
                 whole stays so; a later run that is not fast looks at the rest of what is new.
             approximate: search through an approximate index from now on (needs the extra `ann`), or exactly. Left
                 out, it stays as it is; until it is said, searches are exact below 300,000 windows.
+            jobs: processes that read and embed at once, each with the model loaded; this one then only writes.
+            ray: run them as tasks of the Ray cluster at this address (needs the extra `ray`); `local` starts one here.
             progress: called after every window and file.
 
         Raises:
-            LibraryError: another process is writing to it; a path that is neither there nor known.
+            LibraryError: another process is writing to it; a path that is neither there nor known; one of the
+                processes of `jobs` ended (what it did is kept).
             ModelError: the model cannot be loaded, or fails its self-test.
         """
+        if jobs < 1:
+            raise LibraryError("jobs count from 1.")
         if approximate:
             need()
         with writing(self.path):
             writer = Catalogue(self._catalogue.path)
             try:
                 roots = self._roots(writer, paths, globs(include), globs(exclude), hidden)
-                indexer = Indexer(
-                    writer,
-                    self._embedder(model or self._model_in_use()),
-                    self._reader,
-                    self._thumbnails,
-                    replace(self._windowing(writer, windowing), fast=fast),
-                    Options(retry, rehash, prune, named=bool(paths), progress=progress),
-                )
-                report = indexer.run(roots)
+                merger = Merger(writer)
+                merger.take_all()  # what shards have left
+                merger.merged.notes += [
+                    f"Shard {shard} is at work; a later run takes in what it does." for shard in merger.merged.running
+                ]
+                name = model or self._model_in_use()
+                embedder, cut = self._embedder(name), replace(self._windowing(writer, windowing), fast=fast)
+                options = Options(retry, rehash, prune, named=bool(paths), progress=progress)
+                if jobs > 1 or ray is not None:
+                    indexer = Indexer(writer, embedder, self._reader, self._thumbnails, cut, options)
+                    asked = ShardJob(str(self.path), Shard(1, 1), (), (), name, cut.form, fast, retry, rehash)
+                    runner = on_ray(ray) if ray is not None else on_this_machine
+                    work = indexer.survey(roots).work
+                    if len(work) > 1 or ray is not None:
+                        Jobs(merger, progress).run(asked, work, jobs, runner, live=ray is None)
+                        options = replace(options, retry=False, rehash=False)  # that has been done
+                indexer = Indexer(writer, embedder, self._reader, self._thumbnails, cut, options)
+                report = indexer.run(roots, merger.merged)
                 self._keep_approximate(writer, approximate)
                 return report
             finally:
                 writer.close()
+
+    @staticmethod
+    def index_shard(
+        shard: str,
+        *paths: str | PathLike[str],
+        location: str | PathLike[str] | None = None,
+        include: str | Sequence[str] = (),
+        exclude: str | Sequence[str] = (),
+        hidden: bool = False,
+        retry: bool = False,
+        rehash: bool = False,
+        model: str | None = None,
+        windowing: Windowing | None = None,
+        fast: bool = False,
+        progress: Callable[[Progress], None] | None = None,
+    ) -> IndexReport:
+        """Reads and embeds one share of what `index` would, beside the library; `merge` takes it in.
+
+        A file belongs to a shard by its path within the folder given, so shards may run anywhere at any time. The
+        library is read at the beginning, if there is one, and never written.
+
+        Args:
+            shard: `2/8`: the second of eight.
+            paths: folders and files, the same for every shard; none: those the library knows.
+            location: the library's folder, as of `open`.
+            include, exclude, hidden, retry, rehash, model, windowing, fast, progress: as of `index`.
+
+        Raises:
+            LibraryError: another process does this shard; a path is not there; the library cannot be read.
+            ModelError: the model cannot be loaded, or is another than the library was indexed with.
+        """
+        roots = tuple(Root(absolute(path), globs(include), globs(exclude), hidden) for path in paths)
+        job = ShardJob(
+            str(Path(location or default_location()).absolute()),
+            parse_shard(shard),
+            roots,
+            None,
+            model,
+            None if windowing is None else windowing.form,
+            fast,
+            retry,
+            rehash,
+        )
+        return index_shard(job, progress)
+
+    @_reporting_damage
+    def merge(self) -> MergeReport:
+        """Takes in what shards have done, but for those that are still at work. No video is read.
+
+        It may be interrupted or killed at any point: the next one goes on.
+
+        Raises:
+            LibraryError: another process is writing to the library.
+        """
+        with writing(self.path), closing(self._own()) as writer:
+            return merge(writer)
 
     search = _reporting_damage(Searchable.search)
 
@@ -207,6 +284,7 @@ class Library(Searchable):
             roots=[root.path for root in self._catalogue.roots()],
             partial=sum(problem.state == "partial" for problem in problems),
             spaces=self.models(),
+            shards=waiting(self.path),
             problems=problems,
             **totals,  # type: ignore[arg-type]
         )

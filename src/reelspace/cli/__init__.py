@@ -18,6 +18,7 @@ from reelspace.cli import (
     doctor,
     export,
     index,
+    merge,
     models,
     push,
     remove,
@@ -47,6 +48,7 @@ app = typer.Typer(
 )
 for module in (
     index,
+    merge,
     search,
     status,
     verify,
