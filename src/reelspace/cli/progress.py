@@ -90,3 +90,25 @@ def _lines() -> Callable[[Progress], None]:
         say(f"{state.files_done} of {state.files_total} files{left}: {shown_path(state.path)}")
 
     return show
+
+
+@contextmanager
+def steps() -> Iterator[Callable[[str, int, int], None]]:
+    """A function that shows what is being done, and how much of it is: a bar, or a line now and then."""
+    if not sys.stderr.isatty():
+        last = time.monotonic()
+
+        def line(what: str, done: int, total: int) -> None:
+            nonlocal last
+            if time.monotonic() - last >= _QUIET:
+                last = time.monotonic()
+                say(f"{what}: {done:,} of {total:,}")
+
+        yield line
+        return
+    from rich import progress as rich
+
+    columns = (rich.TextColumn("{task.description}"), rich.BarColumn(bar_width=None), rich.MofNCompleteColumn())
+    with rich.Progress(*columns, rich.TimeRemainingColumn(), console=console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda what, done, total: bar.update(task, description=what, completed=done, total=total or None)
