@@ -64,6 +64,8 @@ class Hit(_Report):
     """What matched: each part of the query (`text`, `image`, `video`, …) → its own score, where it has one."""
     copies: list[FilePath] = Field(default_factory=list)
     """Other indexed files with the same bytes."""
+    judged: float | None = None
+    """What the second look gave it (`rerank`): such hits come first, ordered by this. `None`: it was not looked at."""
 
     def __str__(self) -> str:
         return f"{self.path}@{self.start:g}-{self.end:g}"
@@ -81,16 +83,51 @@ class Query(_Report):
     """`None`: the preset's default."""
 
 
+class Rerank(_Report):
+    """What a second look cost."""
+
+    model: str
+    """The scorer."""
+    k: int
+    """How many of the best moments it was to look at."""
+    pairs: int
+    """How many it looked at: pairs of query and moment."""
+    seconds: float
+    """How long that took, reading included."""
+    failed: list[str] = Field(default_factory=list)
+    """Why some of them could not be read or judged. They follow the judged ones, in the order they had."""
+
+
+class RerankProgress(_Report):
+    """Where a running second look stands."""
+
+    model: str
+    done: int
+    total: int
+    """Pairs of query and moment."""
+    elapsed: float
+    """Seconds since the first pair was begun."""
+
+    @property
+    def remaining(self) -> float | None:
+        """Estimated seconds to the end by the pace so far; `None` before the first pairs are done."""
+        return self.elapsed * (self.total - self.done) / self.done if self.done else None
+
+
 class SearchReport(_Report):
     """The answer to one query: what `reelspace search --json` prints."""
 
     query: Query
     model: str
+    """Where several rankings were fused, their models joined by ` + `; scores are then sums of reciprocal ranks."""
     match: bool | None
-    """Whether anything fits, by the model's calibration; `None` where the model has none for this query form."""
+    """Whether anything fits, by the model's calibration; `None` where the model has none for this query form.
+    A second look does not change it."""
     page: int = Field(ge=1)
     hits: list[Hit]
     """Ranked, also when `match` is false: the nearest that there is."""
+    rerank: Rerank | None = None
+    """`None`: nobody took a second look."""
 
 
 class Problem(_Report):

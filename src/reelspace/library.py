@@ -25,8 +25,11 @@ from reelspace.answers import (
     StatusReport,
     VerifyReport,
 )
+from reelspace.embed import parity
 from reelspace.embed.base import Embedder
+from reelspace.embed.served import is_address
 from reelspace.errors import LibraryError, MediaError
+from reelspace.index import canaries, sharing
 from reelspace.index.ann import WORTHWHILE, AnnStore, available, need, probes
 from reelspace.index.catalogue import Catalogue, SpaceRow, unusable
 from reelspace.index.cluster import on_ray
@@ -100,6 +103,7 @@ class Library(Searchable):
         self._catalogue, self._model = catalogue, model
         self._selections = Selections(catalogue)
         self._thumbnails = Thumbnails(path / "cache" / "thumbnails")
+        self._heard: set[str] = set()  # fingerprints of served models that are what they were
         self._stores: dict[int, tuple[int, AnnStore]] = {}  # by space: the catalogue's state it follows
 
     @_reporting_damage
@@ -235,9 +239,9 @@ class Library(Searchable):
 
     search = _reporting_damage(Searchable.search)
 
-    def _open(self, filters: Filters) -> tuple[Embedder, Corpus]:
-        space = self._space()
-        embedder = self._matching_embedder(space)
+    def _open(self, filters: Filters, model: str | None = None) -> tuple[Embedder, Corpus]:
+        space = self._space() if model is None else self._named_space(model)
+        embedder = self._matching_embedder(space, model or self._model)
         passing = None if filters.none else self._selections.of(filters)
         return embedder, LocalCorpus(self._catalogue, self._store(space).frozen(), passing)
 
@@ -410,13 +414,16 @@ class Library(Searchable):
         if not spaces:
             raise LibraryError(f"{self.path}: nothing is indexed yet; run `reelspace index FOLDER`.")
         active = next(space for space in spaces if space.active)
-        return active if self._model in (None, active.model) else self._named_space(self._model)
+        return active if self._model is None or self._model == active.model else self._named_space(self._model)
 
     def _named_space(self, model: str) -> SpaceRow:
-        """The newest complete space of a model, or the one whose fingerprint begins so."""
+        """The newest complete space of a model, or that it shares, or the one whose fingerprint begins so."""
         if not model:
             raise LibraryError(f"{self.path}: name a model, or the beginning of a fingerprint; see `reelspace models`.")
+        if is_address(model):
+            model = self._embedder(model).name
         named = [s for s in self._catalogue.spaces() if s.model == model or s.fingerprint.startswith(model)]
+        named = named or self._shared_spaces(model)
         for space in reversed(named):
             if self._catalogue.coverage(space.id)[2]:
                 return space
@@ -429,14 +436,60 @@ class Library(Searchable):
             f"{self.path}: {state} is indexed with {model}; run `reelspace index --model {model}` to complete it."
         )
 
-    def _matching_embedder(self, space: SpaceRow) -> Embedder:
-        embedder = self._embedder(space.model)
-        if embedder.fingerprint != space.fingerprint:
+    def _shared_spaces(self, model: str) -> list[SpaceRow]:
+        """The spaces that a model may use although another made them."""
+        if not sharing.shares(self._catalogue):
+            return []
+        used = sharing.space_of(self._catalogue, self._embedder(model).fingerprint)
+        return [space for space in self._catalogue.spaces() if space.fingerprint == used]
+
+    def _matching_embedder(self, space: SpaceRow, model: str | None = None) -> Embedder:
+        """What a space is asked with: `model` if it shares the space, else the model that made it."""
+        embedder = self._embedder(model if model and self._shares(model, space) else space.model)
+        if sharing.space_of(self._catalogue, embedder.fingerprint) != space.fingerprint:
             raise LibraryError(
                 f"{self.path}: it was indexed with another version of {space.model} ({space.fingerprint}; installed is "
                 f"{embedder.fingerprint}); run `reelspace index` to make its vectors again."
             )
+        if is_address(embedder.name) and embedder.fingerprint not in self._heard:
+            # Whatever answers under that name today: searching with another model's vectors would look alive.
+            kept, now = self._catalogue.canaries(space.id), canaries.sing(embedder, frozenset({"text"}))
+            drift = canaries.drift({"text": kept["text"]} if "text" in kept else {}, now)
+            if drift is not None and drift > sharing.tolerance_of(self._catalogue, embedder.fingerprint):
+                raise LibraryError(
+                    f"{self.path}: what is served as {embedder.name} gives other vectors than those stored (cosine "
+                    f"distance {drift:.3f}): serve the model it was indexed with, or index again in another library."
+                )
+            self._heard.add(embedder.fingerprint)
         return embedder
+
+    def _shares(self, model: str, space: SpaceRow) -> bool:
+        """Whether `model` is another one than the space's own, and may use it."""
+        other = model != space.model and not space.fingerprint.startswith(model)
+        return other and any(shared.id == space.id for shared in self._shared_spaces(model))
+
+    @_reporting_damage
+    def share(self, model: str, other: str, tolerance: float = parity.TOLERANCE) -> parity.Parity:
+        """Compares `other` with `model`, and if they agree lets `other` use the vectors of `model` from now on.
+
+        Then `search`, `index` and `open` take `other` by its name, and no second space is made for it.
+
+        Args:
+            model: one whose vectors are here.
+            other: another back end of the same weights.
+            tolerance: the greatest cosine distance between their vectors of one input.
+
+        Raises:
+            LibraryError: there are no vectors of `model` here.
+            ModelError: one of them cannot be loaded or used.
+        """
+        space = self._named_space(model)
+        agreed = parity.compare(self._matching_embedder(space), self._embedder(other))
+        if agreed.holds(tolerance):
+            with writing(self.path), closing(self._own()) as writer:
+                with_ = sharing.Share(space.fingerprint, tolerance)
+                sharing.share(writer, self._embedder(other).fingerprint, with_)
+        return agreed
 
     def _store(self, space: SpaceRow) -> AnnStore:
         """The store of a space, in step with the catalogue."""

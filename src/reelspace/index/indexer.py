@@ -17,6 +17,7 @@ from reelspace.errors import EncodeError, ModelError
 from reelspace.index import canaries
 from reelspace.index.catalogue import Catalogue, FileRow, SpaceRow
 from reelspace.index.identity import ChangedWhileRead, Stamp, check_unchanged, content_hash
+from reelspace.index.sharing import space_of, tolerance_of
 from reelspace.index.survey import Candidate, Share, Survey, survey
 from reelspace.index.thumbnails import Thumbnails
 from reelspace.index.walk import Root
@@ -86,8 +87,9 @@ def open_space(catalogue: Catalogue, embedder: Embedder) -> tuple[SpaceRow, list
         ModelError: the model is broken.
     """
     spaces = catalogue.spaces()
+    used = space_of(catalogue, embedder.fingerprint)
     for space in spaces:
-        if space.fingerprint == embedder.fingerprint:
+        if space.fingerprint == used:
             return space, []
     song = canaries.sing(embedder)
     with catalogue.transaction():
@@ -110,7 +112,7 @@ def check_canaries(catalogue: Catalogue, space: SpaceRow, embedder: Embedder) ->
         ModelError: it is not, or it is broken.
     """
     drift = canaries.drift(catalogue.canaries(space.id), canaries.sing(embedder))
-    if drift is not None and drift > canaries.TOLERANCE:
+    if drift is not None and drift > tolerance_of(catalogue, embedder.fingerprint):
         raise ModelError(
             f"{embedder.name} now gives other vectors than those stored (its canaries have drifted by {drift:.3f}) "
             "although it declares to be the same. Restore the runtime it was indexed with, or start a new library."
