@@ -25,6 +25,7 @@ from reelspace.cli import (
     schema,
     search,
     status,
+    synth,
     use,
     uvrb,
     verify,
@@ -64,6 +65,7 @@ for module in (
     worlds,
     uvrb,
     bench,
+    synth,
 ):
     module.register(app)
 
