@@ -25,6 +25,7 @@ from reelspace import embed
 from reelspace.embed.base import fingerprint
 from reelspace.embed.presets import presets
 from reelspace.embed.qwen_vl.readout import FILE as READOUT
+from reelspace.embed.qwen_vl.readout import Readout
 from reelspace.embed.served.address import is_address
 from reelspace.errors import EncodeError, ModelError, ReelspaceError
 from reelspace.item import Item
@@ -58,11 +59,10 @@ QUESTION: Mapping[str, Any] = {
     "appended": "",
 }
 """Any model's that talks: changes to its readout."""
-QUESTIONS: Mapping[str, Mapping[str, Any]] = {
-    # As it was taught (worlds/tiny/lessons.py), video first: there is nothing its candidates could share.
-    "tiny": {"user": {"video+text": "{video}Does this match? {text} Yes or No?"}, "appended": ""},
-}
-"""Models by name that were taught another."""
+# As it was taught (worlds/tiny/lessons.py), video first: there is nothing its candidates could share.
+TINY: Mapping[str, Any] = {"user": {"video+text": "{video}Does this match? {text} Yes or No?"}, "appended": ""}
+QUESTIONS: Mapping[str, Mapping[str, Any]] = {"tiny": TINY, "<|user|>{user}<|assistant|>": TINY}
+"""Models, by name or by the template of their contract, that were taught another."""
 CHAT = "gve-3b"
 """Whose template folders and repositories without a contract are talked to in: that of all Qwen-VL models."""
 
@@ -221,8 +221,9 @@ def load(name: str, budget: int = BUDGET, **options: Any) -> YesNo:
     """
     from reelspace.embed.qwen_vl.embedder import QwenVLEmbedder
 
-    own = Path(name) / FILE
-    question = QUESTIONS.get(name, QUESTION)
+    own, contract = Path(name) / FILE, Path(name) / READOUT
+    template = Readout.read(Path(name)).template if contract.is_file() else ""
+    question = QUESTIONS.get(name) or QUESTIONS.get(template) or QUESTION
     if own.is_file():
         try:
             question = {"appended": "", **json.loads(own.read_text("utf-8"))}
