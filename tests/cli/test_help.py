@@ -9,14 +9,7 @@ from typer.testing import CliRunner
 from reelspace.cli import app
 
 COMMANDS = sorted(get_command(app).commands)
-PAGES = [
-    [],
-    *([name] for name in COMMANDS),
-    ["models", "show"],
-    ["models", "check"],
-    ["models", "parity"],
-    ["models", "probe-layers"],
-]
+PAGES = [[], *([name] for name in COMMANDS), ["models", "show"], ["models", "check"]]
 HEAVY = ("numpy", "av", "PIL", "onnxruntime", "rich", "torch", "transformers", "sqlite3", "platformdirs")
 
 

@@ -12,20 +12,17 @@ import typer
 from typer.core import TyperGroup
 
 from reelspace.cli import (
-    bench,
     check,
     cut,
     doctor,
     export,
     index,
-    merge,
     models,
     push,
     remove,
     schema,
     search,
     status,
-    synth,
     use,
     uvrb,
     verify,
@@ -49,7 +46,6 @@ app = typer.Typer(
 )
 for module in (
     index,
-    merge,
     search,
     status,
     verify,
@@ -64,8 +60,6 @@ for module in (
     schema,
     worlds,
     uvrb,
-    bench,
-    synth,
 ):
     module.register(app)
 

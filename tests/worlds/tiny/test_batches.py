@@ -1,3 +1,5 @@
+from collections import defaultdict
+
 import numpy as np
 import pytest
 import torch
@@ -6,7 +8,9 @@ from reelspace.worlds.sample import generator, split_of
 from reelspace.worlds.scene import VERBS
 from reelspace.worlds.tiny import tokens
 from reelspace.worlds.tiny.batches import Plan, Sizes, batch, clip
-from reelspace.worlds.tiny.lessons import EDGE, FRAMES, WORLDS, keywords, lesson, sampled
+from reelspace.worlds.tiny.hearing import heard
+from reelspace.worlds.tiny.hearing import told as hearing_told
+from reelspace.worlds.tiny.lessons import EDGE, FRAMES, TELL, WORLDS, keywords, lesson, sampled
 
 PLAN = Plan(until=1.0, worlds={"plain": 0.5, "full": 0.5}, contrast=1.0, judged=0.4, turns=4)
 SIZES = Sizes(video=6, image=2, text=2, paired=4)
@@ -83,3 +87,18 @@ def test_a_lesson_answers_what_it_asks(medium):
         assert all((turn.answer == "Yes") == (turn.ask == turn.rather) for turn in made.turns if turn.rather)
         assert all(turn.rather for turn in made.turns if turn.answer in ("Yes", "No"))
         assert (made.told != "") == (medium == "text")
+
+
+def test_plainly_told_captions_have_one_wording_and_stay_true():
+    drawn = sampled("full", "train", 4)
+    told = {plainly: defaultdict(set) for plainly in (False, True)}
+    for plainly, texts in told.items():
+        for number in range(60):
+            made = lesson(drawn, "video", generator("plain", number), 0.0, 4, WORLDS["full"], False, plainly=plainly)
+            for turn in made.turns:
+                if turn.ask in TELL.values():
+                    texts[turn.ask].add(turn.answer)
+    assert all(len(texts) == 1 for texts in told[True].values())
+    assert len(told[False][TELL["general"]]) > 3
+    (general,) = told[True][TELL["general"]]
+    assert heard(general) == hearing_told(drawn)

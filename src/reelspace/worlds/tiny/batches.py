@@ -46,6 +46,7 @@ class Plan:
         judged: share of turns that ask for Yes or No.
         turns: turns a lesson.
         changes: most attributes in which a text to be judged is false.
+        plainly: captions are told in one wording.
     """
 
     until: float
@@ -54,6 +55,7 @@ class Plan:
     judged: float
     turns: int
     changes: int = 1
+    plainly: bool = False
 
 
 @dataclass(frozen=True)
@@ -123,7 +125,9 @@ def batch(writer: Writer, plan: Plan, sizes: Sizes, split: Split, *names: object
         if paired and number % 2:
             drawn = twin(lessons[-1].scene, random, WORLDS[world]) or drawn
         summed = paired or bool(random.random() < sizes.summed)
-        lessons.append(lesson(drawn, medium, random, plan.judged, plan.turns, WORLDS[world], summed, plan.changes))
+        lessons.append(
+            lesson(drawn, medium, random, plan.judged, plan.turns, WORLDS[world], summed, plan.changes, plan.plainly)
+        )
     rows = [written(writer, made, sizes.length) for made in lessons]
     return Batch(
         inputs=collated(rows, lessons),

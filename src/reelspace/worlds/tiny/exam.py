@@ -54,15 +54,14 @@ def report(
         scenes = drawn(world, count)
         yes = {kind: judged(model, writer, scenes, kind, world) for kind in ("brief", "general", "object", "spatial")}
         yes["question"] = checked(model, writer, scenes)
-        timely = ("deed", "direction", "first", "last", "camera")
-        shuffled = answered(model, writer, scenes, shuffle=True)
+        shuffled = answered(model, writer, scenes, TIMELY, shuffle=True)
         rounded: dict[str, Any] = _rounded(
             {
                 "world": world,
                 "captions": captioned(model, writer, scenes),
                 "questions": answered(model, writer, scenes),
                 "yes": {kind: (area, 0.5, n) for kind, (area, n) in yes.items()},
-                "shuffled frames": {kind: row for kind, row in shuffled.items() if kind in timely},
+                "shuffled frames": shuffled,
                 "retrieval": {
                     f"layer {n}": (r, 1 / count, count) for n, r in enumerate(retrieved(model, writer, scenes))
                 },
@@ -113,11 +112,24 @@ def captioned(model: Qwen2_5_VLForConditionalGeneration, writer: Writer, scenes:
     return scores
 
 
+TIMELY = ("deed", "direction", "first", "last", "camera")
+"""Kinds of question that the order of frames answers."""
+
+
 def answered(
-    model: Qwen2_5_VLForConditionalGeneration, writer: Writer, scenes: Sequence[Scene], shuffle: bool = False
+    model: Qwen2_5_VLForConditionalGeneration,
+    writer: Writer,
+    scenes: Sequence[Scene],
+    kinds: Sequence[str] = (),
+    shuffle: bool = False,
 ) -> dict[str, Score]:
     """Share of questions answered exactly right by greedy decoding, by kind; with `shuffle`, of frames in disorder."""
-    asked = [(scene, question) for n, scene in enumerate(scenes) for question in questions(scene, generator("exam", n))]
+    asked = [
+        (scene, question)
+        for n, scene in enumerate(scenes)
+        for question in questions(scene, generator("exam", n))
+        if not kinds or question.kind in kinds
+    ]
     lessons = [
         Lesson("video", "", (Turn(question.text, question.answer),), scene, shuffled=shuffle)
         for scene, question in asked

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, cast
 
 from reelspace.worlds.captions import Caption, Question, caption, questions
 from reelspace.worlds.edits import ATTRIBUTES, match, vary
@@ -41,7 +41,7 @@ TELL = {
     "general": "Describe the video.",
     "spatial": "Where is everything?",
     "temporal": "What happens?",
-    "camera": "What does the camera do?",
+    "camera": "How is it filmed?",
     "events": "What happens when?",
     "theme": "Describe the setting.",
     "keywords": "Give keywords.",
@@ -111,6 +111,7 @@ def lesson(
     profile: Profile,
     summed: bool,
     changes: int = 1,
+    plainly: bool = False,
 ) -> Lesson:
     """A lesson about a scene.
 
@@ -119,12 +120,14 @@ def lesson(
         judged: share of turns that ask for Yes or No.
         turns: how many there are besides that.
         changes: most attributes in which a text to be judged is false.
+        plainly: captions are told in the first words that there are for everything, so that all that is to be learnt
+            of them is what they say.
     """
     told = caption(drawn, "detailed", random).text if medium == "text" else ""
     asked = questions(drawn, random)
     if medium == "image":
         asked = [question for question in asked if question.kind in STILL]
-    said = [_turn(drawn, medium, asked, random, judged, profile, changes) for _ in range(turns)]
+    said = [_turn(drawn, medium, asked, random, judged, profile, changes, plainly) for _ in range(turns)]
     frame = int(random.integers(drawn.shots[0].frames))
     first = (one_word(medium, drawn, random),) if summed else ()
     return Lesson(medium, told, (*first, *said), drawn, frame)
@@ -138,6 +141,7 @@ def _turn(
     judged: float,
     profile: Profile,
     changes: int,
+    plainly: bool,
 ) -> Turn:
     told = (*TELL,) if medium != "image" else ("theme", "object")
     if random.random() < judged:
@@ -150,7 +154,23 @@ def _turn(
         question = _balanced(asked, random)
         return Turn(question.text, question.answer)
     kind = pick(random, told)
-    return Turn(TELL[kind], caption(drawn, kind, random).text)
+    return Turn(TELL[kind], caption(drawn, kind, _FIRST if plainly else random).text)
+
+
+class _First:
+    """Chooses the first of everything, in the place of a random generator."""
+
+    def integers(self, *_: int) -> int:
+        return 0
+
+    def random(self) -> float:
+        return 0.0
+
+    def permutation(self, count: int) -> range:
+        return range(count)
+
+
+_FIRST = cast("Random", _First())
 
 
 def _balanced(asked: Sequence[Question], random: Random) -> Question:
