@@ -1,6 +1,8 @@
 import shutil
+import sqlite3
 import subprocess
 import tempfile
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -20,6 +22,25 @@ def colour_clip(path, *names, seconds=2.0, **options):
     """A clip of one shot a colour."""
     scenes = [Scene(seconds, sketch.COLOURS.get(name, (0, 0, 0))) for name in names]
     return write_clip(path, scenes=scenes, **(SIZE | options))
+
+
+def whole_content(library):
+    """All that a library holds, without its row numbers; the file must be sound."""
+    with closing(sqlite3.connect(library / "catalogue.sqlite")) as db:
+        assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        assert db.execute("PRAGMA foreign_key_check").fetchall() == []
+        questions = (
+            "SELECT path, state, reason, hash, size FROM files LEFT JOIN videos ON videos.id = video ORDER BY path",
+            "SELECT hash, duration, width, height, codec, partial, windowing FROM videos ORDER BY 1",
+            'SELECT hash, start, "end", fingerprint, vector FROM windows JOIN videos ON videos.id = video '
+            "LEFT JOIN vectors ON window = windows.id LEFT JOIN spaces ON spaces.id = space ORDER BY 1, 2, 3, 4",
+            "SELECT hash, fingerprint, reason FROM embedded JOIN videos ON videos.id = video "
+            "JOIN spaces ON spaces.id = space ORDER BY 1, 2",
+            "SELECT model, fingerprint, active FROM spaces ORDER BY 2",
+            "SELECT path, include, exclude, hidden FROM roots ORDER BY 1",
+            "SELECT * FROM settings WHERE name = 'windowing'",
+        )
+        return [db.execute(question).fetchall() for question in questions]
 
 
 @pytest.fixture(scope="session")

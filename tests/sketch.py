@@ -2,7 +2,8 @@
 
 Pictures are their colours on a 4 × 4 grid; words that name a colour are that colour everywhere, other words are hashed.
 It takes text, image, video and image+text together, and refuses pictures that are black all over.
-`install` makes it available by the names `sketch` and `sketch2` (the same, mirrored) as a plugin would.
+`install` makes it available by the names `sketch` and `sketch2` (the same, mirrored) as a plugin would, and the
+scorer `magnifier`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from reelspace.embed.base import encode, fingerprint, normalise
-from reelspace.errors import MediaError
+from reelspace.errors import EncodeError, MediaError, ModelError
 from reelspace.item import Frames
 from reelspace.media.policy import Centres, Sampling
 
@@ -92,8 +93,44 @@ def _grid(pixels):
     return (np.concatenate(cells) / 127.5) - 1
 
 
+class Magnifier:
+    """A pair scorer: how much of a clip, over all its frames, has just the colour that a text names.
+
+    It counts pixels, so it tells apart what is one to the eye of `Sketch`, and it cannot judge a black clip.
+    """
+
+    name, fingerprint, budget = "magnifier", "5" * 16, 20
+    modalities = frozenset({"text", "image+text"})
+    sampling = Sampling(Centres(8), edge=32)
+
+    def __init__(self):
+        self.calls = []
+
+    def score(self, query, candidates):
+        if len(candidates) > self.budget:
+            raise ModelError(f"at most {self.budget} candidates")
+        self.calls.append(len(candidates))
+        named = [COLOURS[word] for word in query.text.lower().split() if word in COLOURS]
+        scores, failures = {}, {}
+        for position, candidate in enumerate(candidates):
+            pixels = candidate.video.pixels.astype(int)
+            if pixels.max() < 12:
+                failures[position] = "black all over: nothing to judge"
+                continue
+            near = [abs(pixels - np.array(colour)).max(axis=-1) < 40 for colour in named]
+            scores[position] = float(np.mean(near)) if near else 0.0
+        rows = np.array(list(scores.values()), np.float32)
+        if failures:
+            raise EncodeError(failures, list(scores), rows[:, None])
+        return rows
+
+
 def load():
     return Sketch()
+
+
+def magnifier():
+    return Magnifier()
 
 
 def load2():
@@ -105,5 +142,10 @@ def install(folder):
     info = folder / "reelspace_sketch-1.dist-info"
     info.mkdir(parents=True, exist_ok=True)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: reelspace-sketch\nVersion: 1\n")
-    (info / "entry_points.txt").write_text("[reelspace.embedders]\nsketch = sketch:load\nsketch2 = sketch:load2\n")
+    (info / "entry_points.txt").write_text("""[reelspace.embedders]
+sketch = sketch:load
+sketch2 = sketch:load2
+[reelspace.scorers]
+magnifier = sketch:magnifier
+""")
     return folder

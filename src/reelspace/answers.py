@@ -64,6 +64,8 @@ class Hit(_Report):
     """What matched: each part of the query (`text`, `image`, `video`, …) → its own score, where it has one."""
     copies: list[FilePath] = Field(default_factory=list)
     """Other indexed files with the same bytes."""
+    judged: float | None = None
+    """What the second look gave it (`rerank`): such hits come first, ordered by this. `None`: it was not looked at."""
 
     def __str__(self) -> str:
         return f"{self.path}@{self.start:g}-{self.end:g}"
@@ -81,16 +83,51 @@ class Query(_Report):
     """`None`: the preset's default."""
 
 
+class Rerank(_Report):
+    """What a second look cost."""
+
+    model: str
+    """The scorer."""
+    k: int
+    """How many of the best moments it was to look at."""
+    pairs: int
+    """How many it looked at: pairs of query and moment."""
+    seconds: float
+    """How long that took, reading included."""
+    failed: list[str] = Field(default_factory=list)
+    """Why some of them could not be read or judged. They follow the judged ones, in the order they had."""
+
+
+class RerankProgress(_Report):
+    """Where a running second look stands."""
+
+    model: str
+    done: int
+    total: int
+    """Pairs of query and moment."""
+    elapsed: float
+    """Seconds since the first pair was begun."""
+
+    @property
+    def remaining(self) -> float | None:
+        """Estimated seconds to the end by the pace so far; `None` before the first pairs are done."""
+        return self.elapsed * (self.total - self.done) / self.done if self.done else None
+
+
 class SearchReport(_Report):
     """The answer to one query: what `reelspace search --json` prints."""
 
     query: Query
     model: str
+    """Where several rankings were fused, their models joined by ` + `; scores are then sums of reciprocal ranks."""
     match: bool | None
-    """Whether anything fits, by the model's calibration; `None` where the model has none for this query form."""
+    """Whether anything fits, by the model's calibration; `None` where the model has none for this query form.
+    A second look does not change it."""
     page: int = Field(ge=1)
     hits: list[Hit]
     """Ranked, also when `match` is false: the nearest that there is."""
+    rerank: Rerank | None = None
+    """`None`: nobody took a second look."""
 
 
 class Problem(_Report):
@@ -114,6 +151,19 @@ class Space(_Report):
     windows: int
 
 
+class ShardWork(_Report):
+    """Work of a shard that is not in the library yet."""
+
+    shard: str
+    """`2/8`"""
+    running: bool
+    """Whether it is still at work; then what it has done is not known here."""
+    indexed: int | None
+    """Files it has read, which `merge` makes searchable."""
+    failed: int | None
+    windows: int | None
+
+
 class StatusReport(_Report):
     """What `reelspace status --json` prints. Counts are of files."""
 
@@ -133,6 +183,8 @@ class StatusReport(_Report):
     """Running time of the distinct contents."""
     windows: int
     spaces: list[Space]
+    shards: list[ShardWork] = Field(default_factory=list)
+    """Work of shards that waits to be merged; no other count includes it."""
     problems: list[Problem]
 
 
@@ -185,6 +237,33 @@ class IndexReport(_Report):
     """What the user should know: a model that changed, a root that is not there."""
     problems: list[Problem] = Field(default_factory=list)
     """Files of this run that are partial or failed, and folders that could not be read."""
+
+
+class MergeReport(_Report):
+    """What a run of `merge` did: what `reelspace merge --json` prints. Counts are of files."""
+
+    shards: list[str]
+    """Shards all of whose work is in the library now."""
+    running: list[str]
+    """Shards that are still at work; what they do is merged later."""
+    embedded: int
+    """Files whose content came into the library."""
+    reused: int
+    """Moved, renamed and copied files: known content under another path."""
+    partial: int
+    """Files among `embedded` that could be read only up to a point."""
+    failed: int
+    """Files that shards could not read."""
+    windows: int
+    """Windows that came into the library."""
+    seconds: float
+    """Running time of the video that came into the library."""
+    left: int
+    """Files that no shard has done yet, or that have changed since."""
+    notes: list[str] = Field(default_factory=list)
+    """What the user should know: a shard whose work cannot be used."""
+    problems: list[Problem] = Field(default_factory=list)
+    """Files that came in partial or failed."""
 
 
 class PushProgress(_Report):

@@ -16,6 +16,7 @@ from reelspace import embed
 from reelspace.answers import (
     Hit,
     IndexReport,
+    MergeReport,
     Problem,
     Progress,
     PushProgress,
@@ -24,17 +25,24 @@ from reelspace.answers import (
     StatusReport,
     VerifyReport,
 )
+from reelspace.embed import parity
 from reelspace.embed.base import Embedder
+from reelspace.embed.served import is_address
 from reelspace.errors import LibraryError, MediaError
+from reelspace.index import canaries, sharing
 from reelspace.index.ann import WORTHWHILE, AnnStore, available, need, probes
 from reelspace.index.catalogue import Catalogue, SpaceRow, unusable
+from reelspace.index.cluster import on_ray
 from reelspace.index.exact import MatrixStore, ReadOnlyStore, UnwritableError, follow
 from reelspace.index.indexer import Indexer, Options
+from reelspace.index.jobs import Jobs, on_this_machine
 from reelspace.index.lock import pushing, writing
+from reelspace.index.merge import Merger, merge, waiting
 from reelspace.index.remote import open_store
 from reelspace.index.remote.push import PATIENCE, Pusher, identity
 from reelspace.index.searchable import Searchable, globs
 from reelspace.index.searcher import Corpus, Filters, LocalCorpus, Selections
+from reelspace.index.shards import Shard, ShardJob, index_shard, parse_shard
 from reelspace.index.thumbnails import Thumbnails
 from reelspace.index.walk import Root, absolute
 from reelspace.media.policy import Centres, Sampling
@@ -95,6 +103,7 @@ class Library(Searchable):
         self._catalogue, self._model = catalogue, model
         self._selections = Selections(catalogue)
         self._thumbnails = Thumbnails(path / "cache" / "thumbnails")
+        self._heard: set[str] = set()  # fingerprints of served models that are what they were
         self._stores: dict[int, tuple[int, AnnStore]] = {}  # by space: the catalogue's state it follows
 
     @_reporting_damage
@@ -111,6 +120,8 @@ class Library(Searchable):
         windowing: Windowing | None = None,
         fast: bool = False,
         approximate: bool | None = None,
+        jobs: int = 1,
+        ray: str | None = None,
         progress: Callable[[Progress], None] | None = None,
     ) -> IndexReport:
         """Brings the library up to date with folders and files (none given: those it knows).
@@ -130,37 +141,107 @@ class Library(Searchable):
                 whole stays so; a later run that is not fast looks at the rest of what is new.
             approximate: search through an approximate index from now on (needs the extra `ann`), or exactly. Left
                 out, it stays as it is; until it is said, searches are exact below 300,000 windows.
+            jobs: processes that read and embed at once, each with the model loaded; this one then only writes.
+            ray: run them as tasks of the Ray cluster at this address (needs the extra `ray`); `local` starts one here.
             progress: called after every window and file.
 
         Raises:
-            LibraryError: another process is writing to it; a path that is neither there nor known.
+            LibraryError: another process is writing to it; a path that is neither there nor known; one of the
+                processes of `jobs` ended (what it did is kept).
             ModelError: the model cannot be loaded, or fails its self-test.
         """
+        if jobs < 1:
+            raise LibraryError("jobs count from 1.")
         if approximate:
             need()
         with writing(self.path):
             writer = Catalogue(self._catalogue.path)
             try:
                 roots = self._roots(writer, paths, globs(include), globs(exclude), hidden)
-                indexer = Indexer(
-                    writer,
-                    self._embedder(model or self._model_in_use()),
-                    self._reader,
-                    self._thumbnails,
-                    replace(self._windowing(writer, windowing), fast=fast),
-                    Options(retry, rehash, prune, named=bool(paths), progress=progress),
-                )
-                report = indexer.run(roots)
+                merger = Merger(writer)
+                merger.take_all()  # what shards have left
+                merger.merged.notes += [
+                    f"Shard {shard} is at work; a later run takes in what it does." for shard in merger.merged.running
+                ]
+                name = model or self._model_in_use()
+                embedder, cut = self._embedder(name), replace(self._windowing(writer, windowing), fast=fast)
+                options = Options(retry, rehash, prune, named=bool(paths), progress=progress)
+                if jobs > 1 or ray is not None:
+                    indexer = Indexer(writer, embedder, self._reader, self._thumbnails, cut, options)
+                    asked = ShardJob(str(self.path), Shard(1, 1), (), (), name, cut.form, fast, retry, rehash)
+                    runner = on_ray(ray) if ray is not None else on_this_machine
+                    work = indexer.survey(roots).work
+                    if len(work) > 1 or ray is not None:
+                        Jobs(merger, progress).run(asked, work, jobs, runner, live=ray is None)
+                        options = replace(options, retry=False, rehash=False)  # that has been done
+                indexer = Indexer(writer, embedder, self._reader, self._thumbnails, cut, options)
+                report = indexer.run(roots, merger.merged)
                 self._keep_approximate(writer, approximate)
                 return report
             finally:
                 writer.close()
 
+    @staticmethod
+    def index_shard(
+        shard: str,
+        *paths: str | PathLike[str],
+        location: str | PathLike[str] | None = None,
+        include: str | Sequence[str] = (),
+        exclude: str | Sequence[str] = (),
+        hidden: bool = False,
+        retry: bool = False,
+        rehash: bool = False,
+        model: str | None = None,
+        windowing: Windowing | None = None,
+        fast: bool = False,
+        progress: Callable[[Progress], None] | None = None,
+    ) -> IndexReport:
+        """Reads and embeds one share of what `index` would, beside the library; `merge` takes it in.
+
+        A file belongs to a shard by its path within the folder given, so shards may run anywhere at any time. The
+        library is read at the beginning, if there is one, and never written.
+
+        Args:
+            shard: `2/8`: the second of eight.
+            paths: folders and files, the same for every shard; none: those the library knows.
+            location: the library's folder, as of `open`.
+            include, exclude, hidden, retry, rehash, model, windowing, fast, progress: as of `index`.
+
+        Raises:
+            LibraryError: another process does this shard; a path is not there; the library cannot be read.
+            ModelError: the model cannot be loaded, or is another than the library was indexed with.
+        """
+        roots = tuple(Root(absolute(path), globs(include), globs(exclude), hidden) for path in paths)
+        job = ShardJob(
+            str(Path(location or default_location()).absolute()),
+            parse_shard(shard),
+            roots,
+            None,
+            model,
+            None if windowing is None else windowing.form,
+            fast,
+            retry,
+            rehash,
+        )
+        return index_shard(job, progress)
+
+    @_reporting_damage
+    def merge(self) -> MergeReport:
+        """Takes in what shards have done, but for those that are still at work. No video is read.
+
+        It may be interrupted or killed at any point: the next one goes on.
+
+        Raises:
+            LibraryError: another process is writing to the library.
+        """
+        with writing(self.path), closing(self._own()) as writer:
+            return merge(writer)
+
     search = _reporting_damage(Searchable.search)
 
-    def _open(self, filters: Filters) -> tuple[Embedder, Corpus]:
-        space = self._space()
-        embedder = self._matching_embedder(space)
+    def _open(self, filters: Filters, model: str | None = None) -> tuple[Embedder, Corpus]:
+        space = self._space() if model is None else self._named_space(model)
+        embedder = self._matching_embedder(space, model or self._model)
         passing = None if filters.none else self._selections.of(filters)
         return embedder, LocalCorpus(self._catalogue, self._store(space).frozen(), passing)
 
@@ -207,9 +288,15 @@ class Library(Searchable):
             roots=[root.path for root in self._catalogue.roots()],
             partial=sum(problem.state == "partial" for problem in problems),
             spaces=self.models(),
+            shards=waiting(self.path),
             problems=problems,
             **totals,  # type: ignore[arg-type]
         )
+
+    @_reporting_damage
+    def files(self) -> list[str]:
+        """Absolute paths of the files that can be found, in order."""
+        return sorted(path for path, *_ in self._catalogue.dated_files())
 
     @_reporting_damage
     def verify(self, sample: int = 32) -> VerifyReport:
@@ -327,13 +414,16 @@ class Library(Searchable):
         if not spaces:
             raise LibraryError(f"{self.path}: nothing is indexed yet; run `reelspace index FOLDER`.")
         active = next(space for space in spaces if space.active)
-        return active if self._model in (None, active.model) else self._named_space(self._model)
+        return active if self._model is None or self._model == active.model else self._named_space(self._model)
 
     def _named_space(self, model: str) -> SpaceRow:
-        """The newest complete space of a model, or the one whose fingerprint begins so."""
+        """The newest complete space of a model, or that it shares, or the one whose fingerprint begins so."""
         if not model:
             raise LibraryError(f"{self.path}: name a model, or the beginning of a fingerprint; see `reelspace models`.")
+        if is_address(model):
+            model = self._embedder(model).name
         named = [s for s in self._catalogue.spaces() if s.model == model or s.fingerprint.startswith(model)]
+        named = named or self._shared_spaces(model)
         for space in reversed(named):
             if self._catalogue.coverage(space.id)[2]:
                 return space
@@ -346,14 +436,60 @@ class Library(Searchable):
             f"{self.path}: {state} is indexed with {model}; run `reelspace index --model {model}` to complete it."
         )
 
-    def _matching_embedder(self, space: SpaceRow) -> Embedder:
-        embedder = self._embedder(space.model)
-        if embedder.fingerprint != space.fingerprint:
+    def _shared_spaces(self, model: str) -> list[SpaceRow]:
+        """The spaces that a model may use although another made them."""
+        if not sharing.shares(self._catalogue):
+            return []
+        used = sharing.space_of(self._catalogue, self._embedder(model).fingerprint)
+        return [space for space in self._catalogue.spaces() if space.fingerprint == used]
+
+    def _matching_embedder(self, space: SpaceRow, model: str | None = None) -> Embedder:
+        """What a space is asked with: `model` if it shares the space, else the model that made it."""
+        embedder = self._embedder(model if model and self._shares(model, space) else space.model)
+        if sharing.space_of(self._catalogue, embedder.fingerprint) != space.fingerprint:
             raise LibraryError(
                 f"{self.path}: it was indexed with another version of {space.model} ({space.fingerprint}; installed is "
                 f"{embedder.fingerprint}); run `reelspace index` to make its vectors again."
             )
+        if is_address(embedder.name) and embedder.fingerprint not in self._heard:
+            # Whatever answers under that name today: searching with another model's vectors would look alive.
+            kept, now = self._catalogue.canaries(space.id), canaries.sing(embedder, frozenset({"text"}))
+            drift = canaries.drift({"text": kept["text"]} if "text" in kept else {}, now)
+            if drift is not None and drift > sharing.tolerance_of(self._catalogue, embedder.fingerprint):
+                raise LibraryError(
+                    f"{self.path}: what is served as {embedder.name} gives other vectors than those stored (cosine "
+                    f"distance {drift:.3f}): serve the model it was indexed with, or index again in another library."
+                )
+            self._heard.add(embedder.fingerprint)
         return embedder
+
+    def _shares(self, model: str, space: SpaceRow) -> bool:
+        """Whether `model` is another one than the space's own, and may use it."""
+        other = model != space.model and not space.fingerprint.startswith(model)
+        return other and any(shared.id == space.id for shared in self._shared_spaces(model))
+
+    @_reporting_damage
+    def share(self, model: str, other: str, tolerance: float = parity.TOLERANCE) -> parity.Parity:
+        """Compares `other` with `model`, and if they agree lets `other` use the vectors of `model` from now on.
+
+        Then `search`, `index` and `open` take `other` by its name, and no second space is made for it.
+
+        Args:
+            model: one whose vectors are here.
+            other: another back end of the same weights.
+            tolerance: the greatest cosine distance between their vectors of one input.
+
+        Raises:
+            LibraryError: there are no vectors of `model` here.
+            ModelError: one of them cannot be loaded or used.
+        """
+        space = self._named_space(model)
+        agreed = parity.compare(self._matching_embedder(space), self._embedder(other))
+        if agreed.holds(tolerance):
+            with writing(self.path), closing(self._own()) as writer:
+                with_ = sharing.Share(space.fingerprint, tolerance)
+                sharing.share(writer, self._embedder(other).fingerprint, with_)
+        return agreed
 
     def _store(self, space: SpaceRow) -> AnnStore:
         """The store of a space, in step with the catalogue."""

@@ -9,7 +9,14 @@ from typer.testing import CliRunner
 from reelspace.cli import app
 
 COMMANDS = sorted(get_command(app).commands)
-PAGES = [[], *([name] for name in COMMANDS), ["models", "show"], ["models", "check"]]
+PAGES = [
+    [],
+    *([name] for name in COMMANDS),
+    ["models", "show"],
+    ["models", "check"],
+    ["models", "parity"],
+    ["models", "probe-layers"],
+]
 HEAVY = ("numpy", "av", "PIL", "onnxruntime", "rich", "torch", "transformers", "sqlite3", "platformdirs")
 
 

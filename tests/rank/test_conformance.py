@@ -2,6 +2,7 @@ import numpy as np
 
 from reelspace.errors import ModelError
 from reelspace.item import Item
+from reelspace.media.policy import Centres, Sampling
 from reelspace.rank.base import PairScorer
 from reelspace.rank.conformance import violations
 
@@ -12,6 +13,8 @@ class Overlap:
     name = "overlap"
     fingerprint = "0" * 16
     budget = 10
+    modalities = frozenset({"text"})
+    sampling = Sampling(Centres(1))
 
     def score(self, query, candidates):
         if len(candidates) > self.budget:

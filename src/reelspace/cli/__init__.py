@@ -12,17 +12,20 @@ import typer
 from typer.core import TyperGroup
 
 from reelspace.cli import (
+    bench,
     check,
     cut,
     doctor,
     export,
     index,
+    merge,
     models,
     push,
     remove,
     schema,
     search,
     status,
+    synth,
     use,
     uvrb,
     verify,
@@ -46,6 +49,7 @@ app = typer.Typer(
 )
 for module in (
     index,
+    merge,
     search,
     status,
     verify,
@@ -60,6 +64,8 @@ for module in (
     schema,
     worlds,
     uvrb,
+    bench,
+    synth,
 ):
     module.register(app)
 

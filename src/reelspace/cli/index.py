@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from reelspace.cli.progress import reporting
 from reelspace.cli.terminal import JsonOption, LibraryOption, counted, fail, lasting, print_json, say, shown_path
-from reelspace.errors import ExitCode
+from reelspace.errors import ExitCode, ReelspaceError
 
 if TYPE_CHECKING:
-    from reelspace.answers import IndexReport
+    from collections.abc import Sequence
+
+    from reelspace.answers import IndexReport, Problem
     from reelspace.media.windows import Windowing
 
 _SHOWN = 20  # problems printed; `status` has them all
@@ -49,6 +51,19 @@ def index(
             help="Search through an approximate index from now on (needs reelspace[ann]), or through all vectors.",
         ),
     ] = None,
+    jobs: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Read and embed in N processes, each with the model loaded.")
+    ] = 1,
+    ray: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS", help="Run those on a Ray cluster: auto, ray://HOST:PORT (needs reelspace[ray])."
+        ),
+    ] = None,
+    shard: Annotated[
+        str | None,
+        typer.Option(metavar="I/N", help="Do the I-th of N shares of the work beside the library; then `merge`."),
+    ] = None,
     library: LibraryOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -65,33 +80,40 @@ def index(
       reelspace index --retry --prune      also failed files; forget deleted ones
       reelspace index --windows "fixed(10,5)"
       reelspace index ~/Videos --fast      searchable soon; then `reelspace index` for every frame
+      reelspace index ~/Videos --jobs 4
+      reelspace index /net/videos --shard 2/8
     """
     from reelspace.library import Library
 
-    with Library.open(library) as opened:
-        try:
-            with reporting() as progress:
-                report = opened.index(
-                    *(paths or ()),
-                    include=include or (),
-                    exclude=exclude or (),
-                    hidden=hidden,
-                    retry=retry,
-                    rehash=rehash,
-                    prune=prune,
-                    model=model,
-                    windowing=_windowing(windows),
-                    fast=fast,
-                    approximate=approximate,
-                    progress=progress,
-                )
-        except KeyboardInterrupt:
-            raise fail(
-                "Interrupted. What was done is kept; run the same command again to go on.", ExitCode.INTERRUPTED
-            ) from None
+    common: dict[str, Any] = {
+        "include": include or (),
+        "exclude": exclude or (),
+        "hidden": hidden,
+        "retry": retry,
+        "rehash": rehash,
+        "model": model,
+        "windowing": _windowing(windows),
+        "fast": fast,
+    }
+    whole: dict[str, Any] = {"prune": prune, "approximate": approximate, "ray": ray}
+    if shard is not None and (jobs > 1 or ray is not None or prune or approximate is not None):
+        raise ReelspaceError("--shard does one share: leave --jobs, --ray, --prune and --approximate to other runs.")
+    try:
+        with reporting() as progress:
+            if shard is not None:
+                report = Library.index_shard(shard, *(paths or ()), location=library, **common, progress=progress)
+            else:
+                with Library.open(library) as opened:
+                    report = opened.index(*(paths or ()), **common, **whole, jobs=jobs, progress=progress)
+    except KeyboardInterrupt:
+        raise fail(
+            "Interrupted. What was done is kept; run the same command again to go on.", ExitCode.INTERRUPTED
+        ) from None
     if json:
         print_json(report)
     _summary(report)
+    if shard is not None:
+        say(f"Shard {shard} is done; `reelspace merge` makes it searchable.")
     raise typer.Exit(ExitCode.SOME_FAILED if _failed_now(report) else ExitCode.OK)
 
 
@@ -107,6 +129,7 @@ def _windowing(form: str | None) -> Windowing | None:
 
 
 def _summary(report: IndexReport) -> None:
+    """What an index run did."""
     done = "Nothing new"
     if report.embedded:
         windows = counted(report.windows, "window")
@@ -123,9 +146,14 @@ def _summary(report: IndexReport) -> None:
     say(", ".join([done, *(f"{number:,} {what}" for what, number in others.items() if number)]) + ".")
     for note in report.notes:
         say(f"Note: {note}")
-    for problem in report.problems[:_SHOWN]:
-        say(f"{problem.state}: {shown_path(problem.path)}: {problem.reason}", indent="  ")
-    if len(report.problems) > _SHOWN:
-        say(f"… and {len(report.problems) - _SHOWN:,} more: reelspace status")
+    say_problems(report.problems)
     if before := report.failed - _failed_now(report):
         say(f"{before:,} failed before and stay left alone until they change: reelspace status, or index --retry")
+
+
+def say_problems(problems: Sequence[Problem]) -> None:
+    """The first of them, a line each."""
+    for problem in problems[:_SHOWN]:
+        say(f"{problem.state}: {shown_path(problem.path)}: {problem.reason}", indent="  ")
+    if len(problems) > _SHOWN:
+        say(f"… and {len(problems) - _SHOWN:,} more: reelspace status")

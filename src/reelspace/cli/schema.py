@@ -16,6 +16,7 @@ class Report(StrEnum):
     SEARCH = "search"
     STATUS = "status"
     INDEX = "index"
+    MERGE = "merge"
     VERIFY = "verify"
     PUSH = "push"
     CHECK = "check"
@@ -43,6 +44,7 @@ def schema(report: Annotated[Report, typer.Argument()]) -> None:
         Report.SEARCH: answers.SearchReport,
         Report.STATUS: answers.StatusReport,
         Report.INDEX: answers.IndexReport,
+        Report.MERGE: answers.MergeReport,
         Report.VERIFY: answers.VerifyReport,
         Report.PUSH: answers.PushReport,
         Report.CHECK: answers.CheckReport,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from reelspace.cli.progress import judging
 from reelspace.cli.terminal import (
     JsonOption,
     LibraryOption,
@@ -20,6 +21,7 @@ from reelspace.cli.terminal import (
     shown_path,
     table,
 )
+from reelspace.errors import ExitCode
 
 if TYPE_CHECKING:
     from reelspace.answers import SearchReport
@@ -71,6 +73,15 @@ def search(
         str | None,
         typer.Option(metavar="URL", help="Search what was pushed there; no library is needed here. See push."),
     ] = None,
+    rerank: Annotated[
+        str | None,
+        typer.Option(metavar="MODEL", help="Have a model that sees query and moment together order the best anew."),
+    ] = None,
+    rerank_k: Annotated[int, typer.Option(min=1, metavar="N", help="How many it looks at.", show_default=True)] = 10,
+    fuse_with: Annotated[
+        list[str] | None,
+        typer.Option(metavar="MODEL", help="Ask the vectors of this model, too, and fuse both rankings."),
+    ] = None,
     play: Annotated[bool, typer.Option("--open", help="Open the first hit, at its moment, in a player.")] = False,
     library: LibraryOption = None,
     json: JsonOption = False,
@@ -88,6 +99,8 @@ def search(
       reelspace search "the same place in winter" --image house.jpg
       reelspace search crowd --in "2024/*.mp4" --min-duration 1:00 --after 2024-05-31
       reelspace search "a goal" --store qdrant://db.example/films
+      reelspace search "she waves, then sits down" --rerank MODEL --rerank-k 20
+      reelspace search "a red kite" --fuse-with OTHER-MODEL
       reelspace search "a goal" --open
       reelspace search "a goal" --json | reelspace export --format edl -o goals.edl
     """
@@ -113,15 +126,23 @@ def search(
             duration=(least, most),
             dated=(_day(after, "--after"), _day(before, "--before")),
             instruction=instruction,
+            fuse_with=fuse_with or (),
+            rerank=rerank,
+            rerank_k=rerank_k,
+            progress=judging(),
         )
     if json:
         print_json(report)
     else:
         show(report, page)
+    failed = report.rerank.failed if report.rerank else []
+    for reason in failed:
+        say(f"not judged: {reason}", indent="  ")
     if play and report.hits:
         from reelspace.cli.play import play as open_player
 
         open_player(report.hits[0])
+    raise typer.Exit(ExitCode.SOME_FAILED if failed else ExitCode.OK)
 
 
 def _place(library: Path | None, model: str | None, store: str | None) -> Searchable:
@@ -168,14 +189,16 @@ def show(report: SearchReport, page: int) -> None:
     if report.match is False:
         typer.echo("Nothing fits. The nearest there is:")
     several = len({part for hit in report.hits for part in hit.matched}) > 1 and console().width >= _ROOMY
-    made = table("", "time", "score", *(["matched"] if several else []), "video", right=("", "time", "score"))
+    judged = any(hit.judged is not None for hit in report.hits)
+    columns = ["", "time", *(["judged"] if judged else []), "score", *(["matched"] if several else []), "video"]
+    made = table(*columns, right=("", "time", "judged", "score"))
     for hit in report.hits:
         matched = " ".join(f"{part} {score:.2f}" for part, score in hit.matched.items())
         time = f"{clock(hit.start)}-{clock(hit.end)}"
         copies = f" (and {len(hit.copies)} {'copy' if len(hit.copies) == 1 else 'copies'})" if hit.copies else ""
-        made.add_row(
-            str(hit.rank), time, f"{hit.score:.3f}", *([matched] if several else []), shown_path(hit.path) + copies
-        )
+        second = ["" if hit.judged is None else f"{hit.judged:.3f}"] if judged else []
+        score, path = f"{hit.score:.3f}", shown_path(hit.path) + copies
+        made.add_row(str(hit.rank), time, *second, score, *([matched] if several else []), path)
     print_table(made)
     if report.match is None:
         say(f"{report.model} is not calibrated for this kind of query: it cannot tell whether anything fits.")

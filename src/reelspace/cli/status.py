@@ -19,7 +19,7 @@ from reelspace.cli.terminal import (
 )
 
 if TYPE_CHECKING:
-    from reelspace.answers import StatusReport
+    from reelspace.answers import ShardWork, StatusReport
 
 _SHOWN = 20  # problems printed without --all
 
@@ -73,6 +73,8 @@ def _show(report: StatusReport, everything: bool) -> None:
     tell(f"Library  {shown_path(report.library)}")
     tell(f"Folders  {', '.join(shown_path(root) for root in report.roots) or 'none'}", indent=" " * 9)
     tell(f"Files    {files}", indent=" " * 9)
+    for work in report.shards:
+        tell(f"Shard    {work.shard}: {_waiting(work)}", indent=" " * 9)
     if report.spaces:
         typer.echo()
         show_spaces(report)
@@ -83,6 +85,15 @@ def _show(report: StatusReport, everything: bool) -> None:
             tell(f"{problem.state}: {shown_path(problem.path)}: {problem.reason}", indent="  ")
         if not everything and len(problems) > _SHOWN:
             typer.echo(f"… and {len(problems) - _SHOWN:,} more: reelspace status --all")
+
+
+def _waiting(work: ShardWork) -> str:
+    if work.running:
+        return "at work; what it does is not in the counts above before `reelspace merge`"
+    if work.indexed is None:
+        return "cannot be read; `reelspace merge` says why"
+    failed = f", {work.failed:,} failed" if work.failed else ""
+    return f"{counted(work.indexed, 'file')}{failed}, not searchable before `reelspace merge`"
 
 
 def show_spaces(report: StatusReport) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from reelspace.cli import uvrb_audit
+from reelspace.cli import uvrb_audit, uvrb_data, uvrb_report, uvrb_run, uvrb_sweep
 
 uvrb = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
 
@@ -12,14 +12,18 @@ uvrb = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
 def register(app: typer.Typer) -> None:
     """Adds the commands."""
     app.add_typer(uvrb, name="uvrb")
-    uvrb_audit.register(uvrb)
+    for module in (uvrb_run, uvrb_sweep, uvrb_data, uvrb_report, uvrb_audit):
+        module.register(uvrb)
 
 
 @uvrb.callback()
 def overview() -> None:
-    """Read the universal video retrieval benchmark.
+    """Run the universal video retrieval benchmark, and read its results.
 
     \b
     Examples
+      reelspace uvrb run --suite worlds --model lite
+      reelspace uvrb fetch MSRVTT --output data/
+      reelspace uvrb report --output report/
       reelspace uvrb audit
     """

@@ -13,7 +13,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from reelspace.embed import served
 from reelspace.embed.base import Embedder
+from reelspace.embed.served.address import is_address
 from reelspace.errors import ModelError
 
 if TYPE_CHECKING:
@@ -50,9 +52,10 @@ def load(name: str, **options: Any) -> Embedder:
     """The embedder of that name. Weights are fetched and loaded when they are first needed.
 
     Args:
-        name: a preset, an entry point of the group `reelspace.embedders`, a folder, or `owner/name` on the hub. A
-            folder or repository has a `readout.json`, or is a model of sentence-transformers, or two towers of the kind
-            of CLIP; of any other model the contract must be given: `contract=`, or the readout's keys.
+        name: a preset, an entry point of the group `reelspace.embedders`, a folder, `owner/name` on the hub, or a
+            served model (`http://HOST/v1#MODEL`, `served:MODEL`; docs/serving.md). A folder or repository has a
+            `readout.json`, or is a model of sentence-transformers, or two towers of the kind of CLIP; of any other
+            model the contract must be given: `contract=`, or the readout's keys.
         options: of models that run on torch: `device`, `dtype`, `budget` (tokens of a batch), `padding_side`;
             `contract`, a preset whose readout a folder or repository is read by, and `revision` of the latter; and any
             key of the contract (`layer`, `frames`, `max_length`, …), which makes another space of it.
@@ -66,6 +69,9 @@ def load(name: str, **options: Any) -> Embedder:
         _none(name, options)
         embedder: Embedder = point.load()()
         return embedder
+    if is_address(name):
+        _none(name, options)
+        return served.load(name)
     if Path(name).is_dir():
         return _found(str(Path(name).resolve()), None, options)
     if _on_hub(name):

@@ -13,13 +13,13 @@ from reelspace.errors import ModelError
 TOLERANCE = 1e-3  # cosine distance: more than runtimes and processors differ by, less than another model would
 
 
-def sing(embedder: Embedder) -> dict[str, Vectors]:
-    """Probe → vector `[d]`, for one probe of every modality that is one part.
+def sing(embedder: Embedder, among: frozenset[str] = frozenset({"text", "image", "video"})) -> dict[str, Vectors]:
+    """Probe → vector `[d]`, for one probe of every modality of `among`.
 
     Raises:
         ModelError: the model cannot tell them apart, so it would find everything for every query.
     """
-    parts = embedder.modalities & {"text", "image", "video"}
+    parts = embedder.modalities & among
     probes = probe_items(frozenset(parts))[::3] if parts else []
     vectors = checked(embedder, embedder.encode_candidate, probes)
     alike = vectors @ vectors.T - 2 * np.eye(len(probes), dtype=np.float32)

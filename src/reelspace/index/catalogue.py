@@ -133,6 +133,19 @@ class WindowRow(NamedTuple):
     end: float
 
 
+class ContentRow(NamedTuple):
+    """A row of `videos`."""
+
+    hash: str
+    duration: float
+    width: int
+    height: int
+    codec: str
+    created: float | None
+    partial: str | None
+    windowing: str
+
+
 class Catalogue:
     """One connection to the catalogue. Readers and one writer work at the same time (WAL).
 
@@ -283,6 +296,25 @@ class Catalogue:
             for path, state, reason, video, size, mtime, inode in rows
         }
 
+    def file(self, path: str) -> FileRow | None:
+        """One file, if it is known."""
+        return next(self._files("path = ?", _stored(path)), None)
+
+    def files_with(self, video: int) -> list[FileRow]:
+        """The files that hold a content or, where they are missing or left out, held it."""
+        return list(self._files("video = ?", video))
+
+    def failed_files(self) -> list[FileRow]:
+        """The files that failed."""
+        return list(self._files("state = ?", "failed"))
+
+    def _files(self, which: str, value: str | bytes | int) -> Iterator[FileRow]:
+        rows = self._db.execute(
+            f"SELECT path, state, reason, video, size, mtime_ns, inode FROM files WHERE {which}", (value,)
+        )
+        for path, state, reason, video, *stamp in rows:
+            yield FileRow(_path(path), state, reason, video, None if stamp[0] is None else Stamp(*stamp))
+
     def put_file(self, file: FileRow) -> None:
         """Adds or changes a file."""
         stamp = file.stamp or (None, None, None)
@@ -326,7 +358,16 @@ class Catalogue:
         found = self._number("SELECT id FROM videos WHERE hash = ?", hash)
         return found or None
 
-    def put_video(self, hash: str, info: VideoInfo, partial: str | None, windowing: str) -> int:
+    def contents(self, video: int | None = None) -> dict[int, ContentRow]:
+        """Every known content (or one) by its id, in order of ids."""
+        rows = self._db.execute(
+            "SELECT id, hash, duration, width, height, codec, created, partial, windowing FROM videos "
+            + ("ORDER BY id" if video is None else "WHERE id = ?"),
+            () if video is None else (video,),
+        )
+        return {id: ContentRow(*row) for id, *row in rows}
+
+    def put_video(self, hash: str, info: VideoInfo | ContentRow, partial: str | None, windowing: str) -> int:
         """Adds a content or replaces what is known of it; returns its id."""
         self._db.execute(
             "INSERT INTO videos (hash, duration, width, height, codec, created, partial, windowing) "
@@ -387,6 +428,36 @@ class Catalogue:
         ]
         self._db.executemany("INSERT OR IGNORE INTO vectors (space, window, vector) VALUES (?, ?, ?)", blobs)
         self._db.execute("INSERT OR REPLACE INTO embedded VALUES (?, ?, ?)", (video, space, reason))
+
+    def embedded(self, video: int) -> dict[int, str | None]:
+        """The spaces in which a content is done → why windows of it have no vector there."""
+        return dict(self._db.execute("SELECT space, reason FROM embedded WHERE video = ?", (video,)))
+
+    def vectors_of(self, space: int, video: int) -> tuple[list[tuple[float, float]], Vectors]:
+        """The windows of a content that have a vector in a space, in order of time, and the vectors `[n, d]`.
+
+        Raises:
+            LibraryError: they are of different lengths.
+        """
+        rows = self._db.execute(
+            'SELECT start, "end", vector FROM windows JOIN vectors ON vectors.window = windows.id '
+            'WHERE windows.video = ? AND space = ? ORDER BY start, "end"',
+            (video, space),
+        ).fetchall()
+        dim = self._number("SELECT dim FROM spaces WHERE id = ?", space)
+        if any(len(vector) != 4 * dim for *_, vector in rows):
+            raise LibraryError(f"{self.path}: a vector is damaged; delete this file.")
+        vectors = np.frombuffer(b"".join(vector for *_, vector in rows), "<f4").reshape(len(rows), dim)
+        return [(start, end) for start, end, _ in rows], vectors
+
+    def embedded_since(self, vector: int) -> tuple[list[int], int]:
+        """The contents that have vectors with greater ids than this, and the newest id of all."""
+        rows = self._db.execute(
+            "SELECT DISTINCT windows.video FROM vectors JOIN windows ON windows.id = vectors.window "
+            "WHERE vectors.id > ? ORDER BY windows.video",
+            (vector,),
+        )
+        return [video for (video,) in rows], self._number("SELECT max(id) FROM vectors")
 
     def has_vectors(self, video: int) -> bool:
         """Whether a content can be found in any space."""

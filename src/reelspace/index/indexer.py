@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -17,7 +17,8 @@ from reelspace.errors import EncodeError, ModelError
 from reelspace.index import canaries
 from reelspace.index.catalogue import Catalogue, FileRow, SpaceRow
 from reelspace.index.identity import ChangedWhileRead, Stamp, check_unchanged, content_hash
-from reelspace.index.survey import Candidate, Survey, survey
+from reelspace.index.sharing import space_of, tolerance_of
+from reelspace.index.survey import Candidate, Share, Survey, survey
 from reelspace.index.thumbnails import Thumbnails
 from reelspace.index.walk import Root
 from reelspace.item import Frames, Item
@@ -43,6 +44,42 @@ class Options:
     progress: Callable[[Progress], None] | None = None
 
 
+@dataclass
+class Tally:
+    """What was done ahead of a run, by shards. Counts are of files."""
+
+    embedded: int = 0
+    """Whose content was read and embedded."""
+    reused: int = 0
+    """New names of contents that were known."""
+    partial: int = 0
+    failed: int = 0
+    windows: int = 0
+    seconds: float = 0.0
+    placed: set[int] = field(default_factory=set)
+    """Contents known before that were found under a new name."""
+    problems: list[Problem] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+class Elsewhere(Share, Protocol):
+    """For a run that does a share of the files: what another catalogue knows of contents, by their hashes."""
+
+    done: dict[str, bool]
+    """Those that need nothing more in the space that is being built → whether they are partial."""
+
+    def lend(self, part: Catalogue, hash: str) -> None:
+        """Writes what is known of a content into the catalogue of this run."""
+
+    def has_vectors(self, hash: str) -> bool:
+        """Whether a content can be found in some space."""
+
+
+def good_enough(windowing: Windowing) -> list[str]:
+    """Declared forms that need not be cut anew: what was looked at whole is not looked at again for its key frames."""
+    return sorted({str(windowing), windowing.form})
+
+
 def open_space(catalogue: Catalogue, embedder: Embedder) -> tuple[SpaceRow, list[str]]:
     """The space of this embedder, made if it is not there, and what the user should know about it.
 
@@ -50,8 +87,9 @@ def open_space(catalogue: Catalogue, embedder: Embedder) -> tuple[SpaceRow, list
         ModelError: the model is broken.
     """
     spaces = catalogue.spaces()
+    used = space_of(catalogue, embedder.fingerprint)
     for space in spaces:
-        if space.fingerprint == embedder.fingerprint:
+        if space.fingerprint == used:
             return space, []
     song = canaries.sing(embedder)
     with catalogue.transaction():
@@ -74,7 +112,7 @@ def check_canaries(catalogue: Catalogue, space: SpaceRow, embedder: Embedder) ->
         ModelError: it is not, or it is broken.
     """
     drift = canaries.drift(catalogue.canaries(space.id), canaries.sing(embedder))
-    if drift is not None and drift > canaries.TOLERANCE:
+    if drift is not None and drift > tolerance_of(catalogue, embedder.fingerprint):
         raise ModelError(
             f"{embedder.name} now gives other vectors than those stored (its canaries have drifted by {drift:.3f}) "
             "although it declares to be the same. Restore the runtime it was indexed with, or start a new library."
@@ -129,11 +167,11 @@ class Indexer:
         thumbnails: Thumbnails,
         windowing: Windowing,
         options: Options,
+        share: Elsewhere | None = None,
     ) -> None:
         self._catalogue, self._embedder, self._reader = catalogue, embedder, reader
         self._thumbnails, self._windowing, self._options = thumbnails, windowing, options
-        # What was looked at whole is not looked at again for its key frames.
-        self._good_enough = sorted({str(windowing), windowing.form})
+        self._good_enough, self._share = good_enough(windowing), share
         self._space, self._notes = open_space(catalogue, embedder)
         self._counts = dict.fromkeys(("unchanged", "embedded", "reused", "partial", "failed", "windows"), 0)
         self._seconds = 0.0
@@ -145,10 +183,21 @@ class Indexer:
         self._begun = time.monotonic()
         self._files_total = self._files_done = self._bytes_total = self._bytes_done = 0
 
-    def run(self, roots: Sequence[Root]) -> IndexReport:
-        """Surveys `roots`, reads and embeds what needs it, and cuts over or prunes at the end."""
-        done = self._catalogue.done(self._space.id, self._good_enough)
-        state = survey(self._catalogue, roots, done, self._options.retry, self._options.rehash)
+    def run(self, roots: Sequence[Root], ahead: Tally | None = None) -> IndexReport:
+        """Surveys `roots`, reads and embeds what needs it, and cuts over or prunes at the end.
+
+        Args:
+            roots: where to look.
+            ahead: what has just come into the catalogue from shards; it is reported as this run's.
+        """
+        ahead = ahead or Tally()
+        for name in ("embedded", "reused", "partial", "windows"):
+            self._counts[name] += getattr(ahead, name)
+        self._seconds += ahead.seconds
+        self._problems += ahead.problems
+        self._notes += ahead.notes
+        self._placed |= ahead.placed
+        state = self.survey(roots)
         self._note(state)
         self._files_total, self._bytes_total = len(state.work), sum(one.size for one in state.work)
         self._read(state.work)
@@ -158,12 +207,12 @@ class Indexer:
             self._fail_file(candidate, None, "keeps changing while it is being read; the next run tries again")
         if self._windowing.fast and self._counts["embedded"]:
             self._notes.append("Only key frames were looked at; `reelspace index` without --fast looks at the rest.")
-        self._cut_over()
-        self._forget_moved(state)
+        cut_over(self._catalogue, self._space)
+        forget_moved(self._catalogue, state, self._placed)
         pruned = self._prune(state, roots) if self._options.prune else 0
         return IndexReport(
             model=self._embedder.name,
-            unchanged=self._counts["unchanged"] + state.unchanged,
+            unchanged=self._counts["unchanged"] + max(0, state.unchanged - ahead.embedded - ahead.reused),
             embedded=self._counts["embedded"],
             reused=self._counts["reused"] + state.returned,
             partial=self._counts["partial"],
@@ -176,6 +225,21 @@ class Indexer:
             notes=self._notes,
             problems=self._problems,
         )
+
+    def survey(self, roots: Sequence[Root]) -> Survey:
+        """What there is to do; what needs no reading is written down."""
+        options = self._options
+        return survey(self._catalogue, roots, self._done(), options.retry, options.rehash, self._share)
+
+    def _done(self, video: int | None = None) -> dict[int, bool]:
+        """Contents (or one of them) that need nothing more → whether they are partial."""
+        done = self._catalogue.done(self._space.id, self._good_enough, video)
+        if self._share is not None:
+            elsewhere = self._share.done
+            for id, content in self._catalogue.contents(video).items():
+                if content.hash in elsewhere:
+                    done.setdefault(id, elsewhere[content.hash])
+        return done
 
     def _note(self, state: Survey) -> None:
         self._problems += [
@@ -227,7 +291,10 @@ class Indexer:
                 continue
             if same := next((reading for reading in self._readings.values() if reading.hash == hash), None):
                 same.files.append((candidate, stamp))
-            elif not self._link(candidate, stamp, hash):
+                continue
+            if self._share is not None:
+                self._share.lend(self._catalogue, hash)
+            if not self._link(candidate, stamp, hash):
                 stored, keys = self._stored_windows(hash)
                 self._readings[candidate.path] = _Reading(hash, [(candidate, stamp)], stored)
                 windows = [Window(*window) for window in stored] if stored else self._windowing
@@ -236,7 +303,7 @@ class Indexer:
     def _link(self, candidate: Candidate, stamp: Stamp, hash: str) -> bool:
         """Whether the content is done already; then the file only needs to be said to hold it."""
         video = self._catalogue.video(hash)
-        partial = self._catalogue.done(self._space.id, self._good_enough, video) if video else {}
+        partial = self._done(video) if video else {}
         if video not in partial or (self._options.retry and partial[video]):
             return False
         with self._catalogue.transaction():
@@ -356,7 +423,8 @@ class Indexer:
         if not self._held_still(reading):
             return
         video = self._catalogue.video(reading.hash)
-        if video is None or not self._catalogue.has_vectors(video):
+        elsewhere = self._share is not None and self._share.has_vectors(reading.hash)
+        if video is None or not (elsewhere or self._catalogue.has_vectors(video)):
             for candidate, stamp in reading.files:
                 self._fail_file(candidate, stamp, reason)
             return
@@ -378,23 +446,6 @@ class Indexer:
         self._file_done(candidate)
 
     # The end
-
-    def _cut_over(self) -> None:
-        """A model that has changed under its name takes over once its new space is complete."""
-        active = next((space for space in self._catalogue.spaces() if space.active), None)
-        supersedes = active is None or (active.model == self._space.model and active.id != self._space.id)
-        if supersedes and self._catalogue.coverage(self._space.id)[2]:
-            with self._catalogue.transaction():
-                self._catalogue.activate(self._space.id)
-
-    def _forget_moved(self, state: Survey) -> None:
-        """A missing file whose content has turned up under a new name was moved: its old name means nothing more."""
-        files = self._catalogue.files()
-        moved = {path for path in state.missing if files[path].video in self._placed}
-        with self._catalogue.transaction():
-            for path in moved:
-                self._catalogue.forget_file(path)
-        state.missing = [path for path in state.missing if path not in moved]
 
     def _prune(self, state: Survey, roots: Sequence[Root]) -> int:
         """Forgets what is missing, but for roots that may only be unmounted; how many files that were."""
@@ -431,3 +482,22 @@ class Indexer:
                 elapsed=time.monotonic() - self._begun,
             )
         )
+
+
+def cut_over(catalogue: Catalogue, space: SpaceRow) -> None:
+    """A model that has changed under its name takes over once its new space is complete."""
+    active = next((space for space in catalogue.spaces() if space.active), None)
+    supersedes = active is None or (active.model == space.model and active.id != space.id)
+    if supersedes and catalogue.coverage(space.id)[2]:
+        with catalogue.transaction():
+            catalogue.activate(space.id)
+
+
+def forget_moved(catalogue: Catalogue, state: Survey, placed: Container[int]) -> None:
+    """A missing file whose content has turned up under a new name was moved: its old name means nothing more."""
+    files = catalogue.files()
+    moved = {path for path in state.missing if files[path].video in placed}
+    with catalogue.transaction():
+        for path in moved:
+            catalogue.forget_file(path)
+    state.missing = [path for path in state.missing if path not in moved]

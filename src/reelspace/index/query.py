@@ -19,6 +19,7 @@ from reelspace.item import Frames, Item, Span
 from reelspace.rank.calibration import QueryForm, query_form
 
 if TYPE_CHECKING:
+    from reelspace.media.policy import Sampling
     from reelspace.media.reader import Reader
 
 
@@ -73,8 +74,8 @@ def ask(embedder: Embedder, reader: Reader, question: Question) -> Asked:
     """
     if not question.items:
         raise ItemError("There is no query: give a text, an image or a video.")
-    items = [_load(item, embedder, reader) for item in question.items]
-    without = [_load(item, embedder, reader) for item in question.without]
+    items = [as_read(item, embedder.sampling, reader) for item in question.items]
+    without = [as_read(item, embedder.sampling, reader) for item in question.without]
     whole = _together(items, embedder.modalities)
     excluded = _separately(without, embedder.modalities)
     parts = [part for item in items for part in split(item)]
@@ -87,14 +88,18 @@ def ask(embedder: Embedder, reader: Reader, question: Question) -> Asked:
     return Asked(vector, labelled, vectors[ends[0] : ends[1]], form)
 
 
+def joint(items: Sequence[Item]) -> Item | None:
+    """One item of all parts; `None` if there are several of a kind."""
+    kinds = [kind for item in items for kind in item.parts]
+    if not kinds or len(set(kinds)) != len(kinds):
+        return None
+    return Item(**{kind: getattr(item, kind) for item in items for kind in item.parts})
+
+
 def _together(items: list[Item], modalities: frozenset[str]) -> list[Item]:
     """One item of all parts if the model takes it, else what `_separately` gives."""
-    kinds = [kind for item in items for kind in item.parts]
-    if len(set(kinds)) == len(kinds):
-        joint = Item(**{kind: getattr(item, kind) for item in items for kind in item.parts})
-        if joint.modality in modalities:
-            return [joint]
-    return _separately(items, modalities)
+    whole = joint(items)
+    return [whole] if whole is not None and whole.modality in modalities else _separately(items, modalities)
 
 
 def _separately(items: list[Item], modalities: frozenset[str]) -> list[Item]:
@@ -113,13 +118,13 @@ def _labels(parts: Iterable[Item]) -> list[str]:
     return labels
 
 
-def _load(item: Item, embedder: Embedder, reader: Reader) -> Item:
+def as_read(item: Item, sampling: Sampling, reader: Reader) -> Item:
     """The item with its files decoded, in a process that may be killed: a query is as hostile as any file."""
     image, video = item.image, item.video
     if isinstance(image, Path):
         image = reader.image(image)
     if isinstance(video, Span):
-        video = reader.sample(video, embedder.sampling)
+        video = reader.sample(video, sampling)
     return Item(text=item.text, image=image, video=video)
 
 

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from reelspace import embed
-from reelspace.answers import SearchReport
+from reelspace.answers import RerankProgress, SearchReport
 from reelspace.embed.base import Embedder
 from reelspace.errors import ItemError
+from reelspace.index.fused import DEEP, fused
 from reelspace.index.query import Question, as_items, ask
-from reelspace.index.searcher import Corpus, Filters, Range, Searcher
+from reelspace.index.searcher import Corpus, Filters, Found, Range, Searcher
+from reelspace.index.second import SecondLook
 from reelspace.item import Item
+from reelspace.rank import scorers
+from reelspace.rank.base import PairScorer
 from reelspace.rank.calibration import calibration_of
 
 if TYPE_CHECKING:
     from reelspace.media.reader import Reader
+
+RERANK_K = 10
 
 
 class Searchable(ABC):
@@ -26,12 +32,13 @@ class Searchable(ABC):
 
     def __init__(self) -> None:
         self._embedders: dict[str, Embedder] = {}
+        self._scorers: dict[str, PairScorer] = {}
         self._reader_made: Reader | None = None
         self._lock = threading.Lock()
 
     @abstractmethod
-    def _open(self, filters: Filters) -> tuple[Embedder, Corpus]:
-        """The model to ask with, and what to put a question to."""
+    def _open(self, filters: Filters, model: str | None = None) -> tuple[Embedder, Corpus]:
+        """The model to ask with (`None`: the one in use), and what to put a question to."""
 
     def search(
         self,
@@ -45,6 +52,10 @@ class Searchable(ABC):
         duration: Range = (None, None),
         dated: Range = (None, None),
         instruction: str | None = None,
+        fuse_with: str | Sequence[str] = (),
+        rerank: str | PairScorer | None = None,
+        rerank_k: int = RERANK_K,
+        progress: Callable[[RerankProgress], None] | None = None,
     ) -> SearchReport:
         """The moments that answer `query`, best first.
 
@@ -58,17 +69,58 @@ class Searchable(ABC):
             duration: least and greatest running time of the video, in seconds.
             dated: earliest and latest date of the video (when it was recorded, else the file's time), unix seconds.
             instruction: for models that take one; `None` is the preset's default.
+            fuse_with: other models that the library has vectors of: each is asked too, and the rankings are fused by
+                reciprocal rank. A fused ranking has at most the best 200 moments of each.
+            rerank: a scorer, or its name, that takes a second look at the best moments, together with the query.
+            rerank_k: at how many.
+            progress: called before, while and after the second look is taken.
 
         Raises:
             LibraryError: nothing is indexed yet, or the vectors are of another version of the model.
             ItemError, MediaError, EncodeError: the query cannot be understood, read or embedded.
+            ModelError: the scorer cannot be loaded, or breaks its contract.
         """
         if k < 1 or page < 1 or (per_video is not None and per_video < 1):
             raise ItemError("k, page and per_video count from 1.")
         question = Question(as_items(query), as_items(without), instruction)
-        embedder, corpus = self._open(Filters(globs(within), duration, dated))
-        asked = ask(embedder, self._reader, question)
-        return Searcher(corpus, embedder.name, asked, calibration_of(embedder)).search(question, k, page, per_video)
+        look = self._second_look(question, rerank, rerank_k, progress)
+        filters = Filters(globs(within), duration, dated)
+        others = [fuse_with] if isinstance(fuse_with, str) else list(fuse_with)
+        wanted = DEEP if others else max(k * page, rerank_k if look else 0)
+        rankings: dict[str, Found] = {}
+        for model in (None, *others):
+            embedder, corpus = self._open(filters, model)
+            if embedder.name in rankings:
+                raise ItemError(f"{embedder.name} is asked already: fuse with another model.")
+            asked = ask(embedder, self._reader, question)
+            searcher = Searcher(corpus, embedder.name, asked, calibration_of(embedder))
+            rankings[embedder.name] = searcher.found(wanted, per_video)
+        found = fused(rankings, per_video) if others else next(iter(rankings.values()))
+        cost = None
+        if look and k * (page - 1) < rerank_k:
+            answers, cost = look(found.answers)
+            found = found._replace(answers=answers)
+        return found.report(question, " + ".join(rankings), k, page, cost)
+
+    def _second_look(
+        self,
+        question: Question,
+        rerank: str | PairScorer | None,
+        k: int,
+        progress: Callable[[RerankProgress], None] | None,
+    ) -> SecondLook | None:
+        if rerank is None:
+            return None
+        if question.without:
+            raise ItemError(
+                "A second look judges what is asked for, not what is unwanted: leave out `without` (--not), or the "
+                "second look (--rerank)."
+            )
+        if isinstance(rerank, str):
+            if rerank not in self._scorers:
+                self._scorers[rerank] = scorers.load(rerank)
+            rerank = self._scorers[rerank]
+        return SecondLook(rerank, question.items, k, self._reader, progress)
 
     @property
     def _reader(self) -> Reader:
@@ -82,7 +134,9 @@ class Searchable(ABC):
     def _embedder(self, model: str) -> Embedder:
         with self._lock:
             if model not in self._embedders:
-                self._embedders[model] = embed.load(model)
+                made = embed.load(model)
+                self._embedders[model] = made
+                self._embedders.setdefault(made.name, made)  # one that was named by its URL is found by its name, too
             return self._embedders[model]
 
     def close(self) -> None:

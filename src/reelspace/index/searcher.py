@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from reelspace.answers import Hit, SearchReport
+from reelspace.answers import Hit, Rerank, SearchReport
 from reelspace.index.ann import AnnStore
 from reelspace.index.base import Vectors
 from reelspace.index.catalogue import Catalogue, FileRow, WindowRow
@@ -125,15 +125,48 @@ class LocalCorpus:
         return there if self._passing is None else passing_first(there, self._passing.get(window.video, ()))
 
 
-class _Answer(NamedTuple):
+class Answer(NamedTuple):
+    """A moment that answers, and where to find it.
+
+    Attributes:
+        vector: of the window it grew from, float32 `[d]`.
+        files: what it is in, best first.
+        score: what it is ranked by.
+        matched: what of the query it fits, and how well.
+        judged: what a second look gave it.
+    """
+
     moment: Moment
     vector: Vectors
     files: list[str]
+    score: float
+    matched: Mapping[str, float] = {}
+    judged: float | None = None
 
-    def repeats(self, other: _Answer) -> bool:
+    def repeats(self, other: Answer) -> bool:
         """Whether they are one finding, although they may have grown from different windows."""
         ours, theirs = self.moment, other.moment
         return ours.video == theirs.video and (lies_in(ours.best, theirs) or lies_in(theirs.best, ours))
+
+
+class Found(NamedTuple):
+    """A ranking's beginning, and whether its best fits (`None`: nobody can tell)."""
+
+    answers: list[Answer]
+    match: bool | None
+
+    def report(self, question: Question, model: str, k: int, page: int, rerank: Rerank | None = None) -> SearchReport:
+        """The report of one page."""
+        first = k * (page - 1)
+        shown = enumerate(self.answers[first : first + k], start=first + 1)
+        return SearchReport(
+            query=question.described,
+            model=model,
+            match=self.match,
+            page=page,
+            hits=[_hit(answer, place) for place, answer in shown],
+            rerank=rerank,
+        )
 
 
 class Searcher:
@@ -148,17 +181,17 @@ class Searcher:
 
     def search(self, question: Question, k: int, page: int, per_video: int | None) -> SearchReport:
         """The report of one page."""
-        answers = self._answers(k * page, per_video)
-        first = k * (page - 1)
-        return SearchReport(
-            query=question.described,
-            model=self._model,
-            match=self._match(answers),
-            page=page,
-            hits=[self._hit(answer, place) for place, answer in enumerate(answers[first:], start=first + 1)],
-        )
+        return self.found(k * page, per_video).report(question, self._model, k, page)
 
-    def _match(self, answers: list[_Answer]) -> bool | None:
+    def found(self, wanted: int, per_video: int | None) -> Found:
+        """The best `wanted` moments."""
+        answers = [
+            answer._replace(matched={label: float(part @ answer.vector) for label, part in self._asked.parts.items()})
+            for answer in self._answers(wanted, per_video)
+        ]
+        return Found(answers, self._match(answers))
+
+    def _match(self, answers: list[Answer]) -> bool | None:
         """Whether the best answer fits; `None` where the model has no calibration for such a query."""
         if not answers:
             return False
@@ -175,7 +208,7 @@ class Searcher:
             scores = exclude(scores, (rows @ unwanted.astype(np.float64)).astype(np.float32), usual)
         return scores
 
-    def _answers(self, wanted: int, per_video: int | None) -> list[_Answer]:
+    def _answers(self, wanted: int, per_video: int | None) -> list[Answer]:
         """The best `wanted` moments.
 
         Beyond what an approximate index answers, exact search goes on with what that has not given: however far
@@ -190,7 +223,7 @@ class Searcher:
             more += wanted - len(answers)
         return answers
 
-    def _reach(self, wanted: int, per_video: int | None, depth: int | None) -> tuple[list[_Answer], bool]:
+    def _reach(self, wanted: int, per_video: int | None, depth: int | None) -> tuple[list[Answer], bool]:
         """The best `wanted` moments, and whether these are all that are wanted or there.
 
         More and more windows, up to `depth` or else exactly all, are fetched until the moments cannot change any more.
@@ -205,7 +238,7 @@ class Searcher:
                 return answers, settled or near.floor == -np.inf
             reach *= 4
 
-    def _settled(self, near: Near, wanted: int, per_video: int | None) -> tuple[list[_Answer], bool]:
+    def _settled(self, near: Near, wanted: int, per_video: int | None) -> tuple[list[Answer], bool]:
         """The answers among these windows, and whether there are enough that windows below the floor cannot change."""
         scored = {
             Scored(window.hash, window.start, window.end, float(score)): place
@@ -213,7 +246,7 @@ class Searcher:
         }
         files: dict[str, list[str]] = {}
         taken: Counter[str] = Counter()
-        answers: list[_Answer] = []
+        answers: list[Answer] = []
         for moment in moments(rank(scored), self._spread):
             if moment.score - ALIKE * self._spread <= near.floor:
                 return answers, False
@@ -223,28 +256,30 @@ class Searcher:
             if not files[moment.video] or taken[moment.video] == per_video:
                 continue
             taken[moment.video] += 1
-            answers.append(_Answer(moment, near.vectors[place], files[moment.video]))
+            answers.append(Answer(moment, near.vectors[place], files[moment.video], moment.score))
             if len(answers) == wanted:
                 return answers, True
         return answers, False
 
-    def _hit(self, answer: _Answer, place: int) -> Hit:
-        return Hit(
-            rank=place,
-            path=answer.files[0],
-            start=answer.moment.start,
-            end=answer.moment.end,
-            score=answer.moment.score,
-            video=answer.moment.video,
-            matched={label: float(part @ answer.vector) for label, part in self._asked.parts.items()},
-            copies=answer.files[1:],
-        )
+
+def _hit(answer: Answer, place: int) -> Hit:
+    return Hit(
+        rank=place,
+        path=answer.files[0],
+        start=answer.moment.start,
+        end=answer.moment.end,
+        score=answer.score,
+        video=answer.moment.video,
+        matched=dict(answer.matched),
+        copies=answer.files[1:],
+        judged=answer.judged,
+    )
 
 
-def _followed(near: list[_Answer], further: list[_Answer], per_video: int | None) -> list[_Answer]:
+def _followed(near: list[Answer], further: list[Answer], per_video: int | None) -> list[Answer]:
     """Answers, and then those of another ranking that say something new."""
     answers = list(near)
-    by_video: dict[str, list[_Answer]] = {}
+    by_video: dict[str, list[Answer]] = {}
     for answer in near:
         by_video.setdefault(answer.moment.video, []).append(answer)
     for answer in further:

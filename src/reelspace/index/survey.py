@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from reelspace.index.catalogue import Catalogue, FileRow
 from reelspace.index.identity import Stamp
@@ -37,8 +37,23 @@ class Survey:
     """Roots that are not there, or empty where files were known: perhaps a disk that is not mounted."""
 
 
+class Share(Protocol):
+    """A share of the files, and what is done of them elsewhere."""
+
+    def takes(self, path: str) -> bool:
+        """Whether a file is of this share."""
+
+    def settled(self, path: str, stamp: Stamp, retry: bool) -> bool:
+        """Whether nothing is left to be done for this state of a file (`retry`: unless it is failed or partial)."""
+
+
 def survey(
-    catalogue: Catalogue, roots: Sequence[Root], done: Mapping[int, bool], retry: bool = False, rehash: bool = False
+    catalogue: Catalogue,
+    roots: Sequence[Root],
+    done: Mapping[int, bool],
+    retry: bool = False,
+    rehash: bool = False,
+    share: Share | None = None,
 ) -> Survey:
     """Walks `roots` and writes down what needs no reading: excluded, missing and returned files.
 
@@ -46,16 +61,23 @@ def survey(
         done: contents that need nothing more → whether they are partial.
         retry: failed and partial files are work again.
         rehash: every file is work.
+        share: look at these files alone.
     """
-    return _Surveyor(catalogue, roots, done, retry, rehash).survey()
+    return _Surveyor(catalogue, roots, done, retry, rehash, share).survey()
 
 
 class _Surveyor:
     def __init__(
-        self, catalogue: Catalogue, roots: Sequence[Root], done: Mapping[int, bool], retry: bool, rehash: bool
+        self,
+        catalogue: Catalogue,
+        roots: Sequence[Root],
+        done: Mapping[int, bool],
+        retry: bool,
+        rehash: bool,
+        share: Share | None,
     ) -> None:
         self._catalogue, self._roots, self._done = catalogue, roots, done
-        self._retry, self._rehash = retry, rehash
+        self._retry, self._rehash, self._share = retry, rehash, share
         self._known = catalogue.files()
         self._all_roots = catalogue.roots()
         self._changes: list[FileRow] = []
@@ -90,6 +112,8 @@ class _Surveyor:
             for one in root.walk():
                 if one.unreadable:
                     self._result.unreadable.append(one)
+                elif self._share is not None and not self._share.takes(one.path):
+                    continue
                 elif one.path not in found or one.reason is None:
                     found[one.path] = one
         return found
@@ -121,8 +145,12 @@ class _Surveyor:
     def _wanted(self, one: Found) -> None:
         assert one.stat is not None
         known = self._known.get(one.path)
-        if known is None or self._rehash or known.stamp != Stamp.of(one.stat):
-            self._work(one)
+        stamp = Stamp.of(one.stat)
+        if known is None or self._rehash or known.stamp != stamp:
+            if self._share is not None and not self._rehash and self._share.settled(one.path, stamp, self._retry):
+                self._result.unchanged += 1
+            else:
+                self._work(one)
         elif known.state == "failed":
             if self._retry:
                 self._work(one)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reelspace.item import Item
+from reelspace.media.policy import Sampling
 
 
 @runtime_checkable
@@ -26,6 +27,14 @@ class PairScorer(Protocol):
     @property
     def budget(self) -> int:
         """Most candidates it will score in one call: a second look always has a stated cost."""
+
+    @property
+    def modalities(self) -> frozenset[str]:
+        """The values of `Item.modality` that a query may have."""
+
+    @property
+    def sampling(self) -> Sampling:
+        """How frames are taken from a video, of a query or a candidate. `Frames` are chosen from by the same policy."""
 
     def score(self, query: Item, candidates: Sequence[Item]) -> NDArray[np.float32]:
         """Scores float32 `[n]` in the order given, higher is better; they do not depend on the other candidates.

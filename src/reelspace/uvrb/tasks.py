@@ -86,14 +86,17 @@ def _row(line: str) -> TaskFacts:
 
 
 # The paper names no instructions for these; it follows MMEB-V2 (arXiv 2507.04590), whose they are.
-_ACTIONS = "What actions or object{} interactions are {} in the video{}?"
 _CLASSIFICATION = tuple(
     TaskFacts(name, dataset, "", "video", "recall@1", instruction, candidate="text")
     for name, dataset, instruction in (
         ("K700", "Kinetics-700", "Recognize the category of the video content."),
         ("UCF101", "UCF101", "What activities or sports are being performed by the person in the video?"),
-        ("HMDB51", "HMDB51", _ACTIONS.format("s", "the person", " doing")),
-        ("SSV2", "Something-Something V2", _ACTIONS.format("", "being performed by the person", "")),
+        ("HMDB51", "HMDB51", "What actions or objects interactions are the person in the video doing?"),
+        (
+            "SSV2",
+            "Something-Something V2",
+            "What actions or object interactions are being performed by the person in the video?",
+        ),
         ("Breakfast", "Breakfast", "Recognize the breakfast type that the person is cooking in the video."),
     )
 )

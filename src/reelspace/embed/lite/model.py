@@ -11,12 +11,14 @@ import numpy as np
 from reelspace.embed.base import Vectors, encode, fingerprint, normalise
 from reelspace.embed.lite import attributes, space, vision, weights
 from reelspace.embed.lite.text import TextEncoder
+from reelspace.errors import ModelError
 from reelspace.item import Frames, Item, Span
 from reelspace.media.decode import sample
 from reelspace.media.image import load_image
-from reelspace.media.policy import Centres, Sampling
+from reelspace.media.policy import Centres, FramePolicy, Sampling
 
 Clip = list[vision.Picture]  # one, of a picture
+FRAMES = Centres(4)
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,19 @@ class Lite:
 
     name = "lite"
     modalities = frozenset({"text", "image", "video", "image+text", "video+text", "video+image", "video+image+text"})
-    sampling = Sampling(Centres(4), edge=vision.SIDE)
+
+    def __init__(self, frames: FramePolicy = FRAMES) -> None:
+        self.sampling = Sampling(frames, edge=vision.SIDE)
+
+    def adjusted(self, *, frames: FramePolicy | None = None, tokens: int | None = None) -> Lite:
+        """The same model with other frames: another space.
+
+        Raises:
+            ModelError: it was given a budget of tokens; pictures are of one size here.
+        """
+        if tokens is not None:
+            raise ModelError(f"{self.name} has no budget of tokens a frame that could be set.")
+        return self if frames is None else Lite(frames)
 
     @cached_property
     def fingerprint(self) -> str:

@@ -83,8 +83,10 @@ class RemoteLibrary(Searchable):
             )
         return head
 
-    def _open(self, filters: Filters) -> tuple[Embedder, Corpus]:
+    def _open(self, filters: Filters, model: str | None = None) -> tuple[Embedder, Corpus]:
         head = self._head()
+        if model not in (None, head.model):
+            raise StoreError(f"{self._store.name} holds vectors of {head.model} only, none of {model}.")
         embedder = self._embedder(head.model)
         if embedder.fingerprint != head.fingerprint:
             raise StoreError(

@@ -1,0 +1,479 @@
+"""How well the filters and checks of V-SynFlow find what is wrong, on drawn videos of which everything is known.
+
+    python recipes/synth-worlds/evidence.py --count 240 --output recipes/synth-worlds/evidence.json
+    python recipes/synth-worlds/evidence.py --tiny runs/tiny …      # also with the tiny model as captioner and judge
+
+Faults are put in: captions of another video, videos in which nothing moves, texts that are no captions, copies;
+captions with one invented attribute; composed queries that do not need one of their parts. Every filter and check then
+says what it would turn down. Precision is the share of what it turned down that was at fault, recall the share of what
+was at fault that it turned down. The table in docs/synth.md is printed by `--table`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import sys
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from reelspace import embed
+from reelspace.embed.base import normalise
+from reelspace.item import Item
+from reelspace.media.policy import Centres, Sampling
+from reelspace.media.reader import Reader
+from reelspace.synth import extend, prompts, rules
+from reelspace.synth import filter as filtering
+from reelspace.synth.answers import FromPicture
+from reelspace.synth.config import Config, TinyMllm, WorldsSource
+from reelspace.synth.mllm import Show
+from reelspace.synth.schema import Clip
+from reelspace.synth.source import Drawn, at_rest, drawn
+from reelspace.worlds.captions import caption
+from reelspace.worlds.edits import ATTRIBUTES, compose, vary
+from reelspace.worlds.facts import Facts, evidence, facts, picture
+from reelspace.worlds.film import cached
+from reelspace.worlds.render import picture as drawn_picture
+from reelspace.worlds.sample import FULL, Random, generator, looks, pick, shuffled
+from reelspace.worlds.scene import Scene, Shot
+
+
+@dataclass
+class Found:
+    """What a check turned down, beside what was at fault."""
+
+    right: int = 0
+    wrong: int = 0
+    missed: int = 0
+    passed: int = 0
+
+    def add(self, turned_down: bool, fault: bool) -> None:
+        if turned_down:
+            self.right, self.wrong = self.right + fault, self.wrong + (not fault)
+        else:
+            self.missed, self.passed = self.missed + fault, self.passed + (not fault)
+
+    def figures(self) -> dict[str, Any]:
+        down, faults = self.right + self.wrong, self.right + self.missed
+        return {
+            "precision": round(self.right / down, 3) if down else None,
+            "recall": round(self.right / faults, 3) if faults else None,
+            "faults": faults,
+            "n": down + self.missed + self.passed,
+            "turned down": down,
+        }
+
+
+# An embedder that knows the truth: facts, hashed into a vector.
+
+
+class Oracle:
+    """Cosines of facts: of what a text states, of what a scene shows."""
+
+    name, dim = "oracle", 4096
+    modalities = frozenset({"text", "image", "video", "image+text", "video+text"})
+    sampling = Sampling(Centres(4))
+    fingerprint = "oracle"
+
+    def of(self, known: Facts) -> np.ndarray:
+        row = np.zeros((1, self.dim), np.float32)
+        for fact in sorted(known):
+            digest = hashlib.sha256(repr(fact).encode()).digest()
+            row[0, int.from_bytes(digest[:4], "little") % self.dim] = 1.0
+        return normalise(row)[0]
+
+
+def areas(scores: Iterable[float], faults: Iterable[bool]) -> float | None:
+    """The chance that a fault scores below what is none."""
+    values, bad = np.asarray(list(scores)), np.asarray(list(faults))
+    low, high = values[bad][:, None], values[~bad][None]
+    if not low.size or not high.size:
+        return None
+    return round(float(((low < high) + 0.5 * (low == high)).mean()), 3)
+
+
+class Studio:
+    """Makes and embeds videos, each once."""
+
+    def __init__(self, folder: Path, reader: Reader, config: Config) -> None:
+        self.folder, self.reader, self.config = folder, reader, config
+        self.lite, self.oracle = embed.load("lite"), Oracle()
+
+    def frames(self, scene: Scene, sampling: Sampling) -> Any:
+        from reelspace.item import Span
+
+        return self.reader.sample(Span(cached(scene, self.folder)), sampling)
+
+    def video(self, scene: Scene) -> np.ndarray:
+        return self.lite.encode_candidate([Item(video=self.frames(scene, self.lite.sampling))])[0]
+
+    def texts(self, said: list[str]) -> np.ndarray:
+        return np.concatenate([self.lite.encode_query([Item(text=text)]) for text in said])
+
+
+# Stage 1.
+
+
+def of_filter(studio: Studio, count: int, seed: int) -> dict[str, Any]:
+    """Each filter alone, on all pairs: so that none hides behind the one before it."""
+    source = WorldsSource(kind="worlds", count=count, wrong=0.3, still=0.1, junk=0.1, copies=0.05)
+    made = list(drawn(source, seed))
+    rectify, moving, near = Found(), Found(), Found()
+    seen: list[tuple[Drawn, np.ndarray, bytes]] = []
+    for pair in made:
+        rectify.add(bool(filtering.unfit(pair.text, studio.config)), pair.said is None)
+        frames = studio.frames(pair.scene, filtering.LOOKED)
+        moving.add(filtering.motion(frames.pixels) < studio.config.filter.motion, at_rest(pair.scene))
+        seen.append((pair, studio.video(pair.scene), filtering.looks(frames.pixels)))
+    for k, (pair, _, own) in enumerate(seen):
+        grey = np.frombuffer(own, np.uint8).astype(int)
+        alike = [
+            j
+            for j in range(k)
+            if np.abs(np.frombuffer(seen[j][2], np.uint8) - grey).max() <= studio.config.filter.near_video
+        ]
+        near.add(bool(alike), pair.fault == "copy")
+    # Consistency: of what is a caption.
+    told = [(pair, vector) for pair, vector, _ in seen if pair.said is not None]
+    wrong = [pair.said is not pair.scene for pair, _ in told]
+    videos = np.stack([vector for _, vector in told])
+    figures: dict[str, Any] = {
+        "rectify": rectify.figures(),
+        "moving": moving.figures(),
+        "near_videos": near.figures(),
+    }
+    rows = {"lite": (studio.texts([pair.text for pair, _ in told]), videos)}
+    stated = [studio.oracle.of(pair.stated) for pair, _ in told]
+    rows["oracle"] = np.stack(stated), np.stack([studio.oracle.of(evidence(pair.scene)) for pair, _ in told])
+    for name, (queries, candidates) in rows.items():
+        cosines = (queries * candidates).sum(axis=1)
+        found: dict[str, Any] = {"AUC": areas(cosines, wrong)}
+        for share in (0.5, 0.9):
+            least = filtering.threshold(f"null:{share}", queries, candidates, seed)
+            check = Found()
+            for cosine, fault in zip(cosines, wrong, strict=True):
+                check.add(float(cosine) < least, fault)
+            found[f"null:{share}"] = check.figures()
+        figures[f"consistent, {name}"] = found
+    return figures
+
+
+# Stage 2.
+
+
+@dataclass(frozen=True)
+class Told:
+    """A caption as a model might have given it, true or with one attribute invented."""
+
+    scene: Scene
+    text: str
+    stated: Facts
+    fault: str
+
+
+def captions_told(count: int, seed: int) -> list[Told]:
+    """Half of them are true."""
+    found = []
+    for number in range(count):
+        random = generator("evidence captions", seed, number)
+        scene = _scene(random)
+        kind, wording = (
+            pick(random, ("brief", "general", "temporal", "detailed", "object")),
+            int(random.integers(2**32)),
+        )
+        told, fault = caption(scene, kind, generator(wording)), ""
+        if number % 2:
+            for attribute in shuffled(random, ATTRIBUTES):
+                other = vary(scene, attribute, random)
+                if other is not None and not (false := caption(other, kind, generator(wording))).true_of(scene):
+                    told, fault = false, attribute
+                    break
+        found.append(Told(scene, told.text, told.facts, fault))
+    return found
+
+
+def _scene(random: Random) -> Scene:
+    from reelspace.worlds.sample import scene
+    from reelspace.worlds.tiny.lessons import WORLDS
+
+    return scene(random, WORLDS["full"], "held-out")
+
+
+def of_captions(studio: Studio, count: int, seed: int, tiny: Path | None) -> dict[str, Any]:
+    """Invented attributes: by the cosine with the video, by a verifier; and the rules, on texts that break them."""
+    told = captions_told(count, seed)
+    faults = [bool(one.fault) for one in told]
+    videos = np.stack([studio.video(one.scene) for one in told])
+    cosines = {"lite": (studio.texts([one.text for one in told]) * videos).sum(axis=1)}
+    cosines["oracle"] = np.array([studio.oracle.of(one.stated) @ studio.oracle.of(facts(one.scene)) for one in told])
+    figures: dict[str, Any] = {f"cosine, {name}": {"AUC": areas(values, faults)} for name, values in cosines.items()}
+    judges = {"oracle": lambda one: float(one.stated <= facts(one.scene))}
+    if tiny is not None:
+        from reelspace.synth.mllm.tiny import Tiny
+
+        model = Tiny(TinyMllm(kind="tiny", model=str(tiny)))
+
+        def judge(one: Told) -> float:
+            frames = studio.frames(one.scene, Sampling(Centres(8)))
+            show = Show("VIDEO", frames.pixels, frames.times, Clip(path="x.mp4"))
+            return model.ask(prompts.verify([show], one.text)).likelihoods["Yes"]
+
+        judges["tiny"] = judge
+    for name, judge in judges.items():
+        values = [judge(one) for one in told]
+        check = Found()
+        for value, fault in zip(values, faults, strict=True):
+            check.add(value < 0.5, fault)
+        figures[f"verify, {name}"] = {"AUC": areas(values, faults), **check.figures()}
+    figures["rules"] = of_rules(told)
+    return figures
+
+
+INVENTED = (
+    ("There are no people to be seen.", "absence"),
+    ("It seems to be looking for something.", "speculation"),
+    ("“Come here,” somebody calls.", "dialogue"),
+    ("It used to live on a farm.", "backstory"),
+    ("The video shows all of this.", "meta"),
+)
+
+
+def of_rules(told: list[Told]) -> dict[str, Any]:
+    """The rules of a text: true captions, and the same with a sentence that breaks one."""
+    check = Found()
+    for number, one in enumerate(told):
+        check.add(rules.broken(one.text) is not None, False)
+        check.add(rules.broken(f"{one.text} {INVENTED[number % len(INVENTED)][0]}") is not None, True)
+    return check.figures()
+
+
+# Stage 3.
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A composed query with its target and rivals."""
+
+    reference: Scene
+    text: str
+    words: Facts
+    seen: Facts
+    target: Scene
+    rivals: list[Scene]
+    fault: str
+
+
+def composed_asked(count: int, seed: int) -> list[Asked]:
+    """A third needs both its parts; a third states all in words; a third has words that say nothing.
+
+    A query's vector is the sum of its parts' facts: the words state the deed and the setting, the reference shows what
+    the thing looks like. Rivals share the thing or the deed with the target.
+    """
+    found = []
+    for number in range(count):
+        random = generator("evidence composed", seed, number)
+        (thing,) = looks(random, replace(FULL, textures=("plain",)), 1)
+        shot = Shot(things=(thing,), background=pick(random, FULL.backgrounds), light=pick(random, FULL.lights))
+        reference = Scene(shots=(shot,))
+        made = compose(reference, ("action", pick(random, ("light", "background"))), random)
+        target = made.target
+        name = thing.name
+        doing = frozenset(fact for fact in made.facts if fact[0] != "camera" and fact != (name, "is", "there"))
+        words = frozenset(("it", *fact[1:]) if fact[0] == name else fact for fact in doing)
+        seen = frozenset({(name, "is", "there"), *appearance(reference)})
+        fault = ("", "reference", "words")[number % 3]
+        text = f"The one FROM REFERENCE IMAGE, {made.text.split(', ', 1)[1]}"
+        if fault == "reference":
+            told = caption(target, "detailed", random)
+            text, words = f"{told.text} It is as in REFERENCE IMAGE", told.facts | appearance(target) | words
+        elif fault == "words":
+            text, words = "The one FROM REFERENCE IMAGE, shown in full", frozenset()
+            target, seen = stirred(reference), seen | {picture(shot, 0)}
+        others = [
+            replace(target.shots[0], things=(replace(t, acts=target.shots[0].things[0].acts),))
+            for t in others_of(thing, random)
+        ]
+        rivals = [Scene(shots=(other,)) for other in others]
+        for attribute in ("action", "background", "light"):
+            rivals += [other for _ in range(2) if (other := vary(target, attribute, random)) is not None]
+        rivals = [rival for rival in dict.fromkeys(rivals) if rival != target and rival != reference]
+        found.append(Asked(reference, text, words, seen, target, rivals, fault))
+    return found
+
+
+def stirred(reference: Scene) -> Scene:
+    """A target that is what the reference shows, and little more: words are not needed to find it."""
+    shot = reference.shots[0]
+    return replace(reference, shots=(replace(shot, frames=8, lay=(shot.lay + 1) % 8),))
+
+
+def appearance(scene: Scene) -> Facts:
+    """How the first thing looks."""
+    thing = scene.shots[0].things[0]
+    return frozenset(fact for fact in facts(scene) if fact[0] == thing.name and fact[1] in ("is", "colour", "texture"))
+
+
+def others_of(thing: Any, random: Random) -> list[Any]:
+    return [
+        replace(thing, form=other.form, colour=other.colour, texture=other.texture)
+        for other in looks(random, replace(FULL, textures=("plain",)), 3)
+        if other.form != thing.form
+    ]
+
+
+def of_composed(studio: Studio, count: int, seed: int) -> dict[str, Any]:
+    """The necessity test, by rank and by margin, with `lite` and with facts; and the rules of composed queries."""
+    asked = composed_asked(count, seed)
+    figures: dict[str, Any] = {}
+    for name in ("lite", "oracle"):
+        leads = [_leads(studio, name, one) for one in asked]
+        for way in ("rank", "margin"):
+            config = studio.config.model_copy(
+                update={"extend": studio.config.extend.model_copy(update={"necessity": way, "depth": 1})}
+            )
+            check = Found()
+            parts = {"reference": Found(), "words": Found()}
+            for one, (lead, place) in zip(asked, leads, strict=True):
+                reason = extend.needless(lead, place, config)
+                check.add(bool(reason), bool(one.fault))
+                for part, found in parts.items():
+                    if one.fault in ("", part):
+                        found.add(bool(reason), one.fault == part)
+            figures[f"necessary by {way}, {name}"] = {
+                **check.figures(),
+                **{f"recall, needless {part}": found.figures()["recall"] for part, found in parts.items()},
+            }
+    check = Found()
+    for one in asked:
+        broken = {
+            "similar": one.text.replace("FROM REFERENCE IMAGE", "similar to the reference"),
+            "unbound": one.text.replace("FROM REFERENCE IMAGE", "shown").replace("as in REFERENCE IMAGE", "shown"),
+        }
+        colour = one.reference.shots[0].things[0].name.split(" ")[0]
+        good = one.text.replace("The one", f"The {colour} one") if not one.fault else None
+        if good:
+            check.add(rules.broken_query(FromPicture(query=good, attribute=colour)) is not None, False)
+            check.add(rules.broken_query(FromPicture(query=one.text, attribute=colour)) is not None, True)
+        for text in broken.values():
+            check.add(rules.broken_query(FromPicture(query=text, attribute=colour)) is not None, True)
+    figures["rules of composed queries"] = check.figures()
+    return figures
+
+
+def _leads(studio: Studio, name: str, one: Asked) -> tuple[dict[str, float], dict[str, int]]:
+    if name == "oracle":
+        of = studio.oracle.of
+        queries = {
+            "both": of(one.words | one.seen),
+            "words": of(one.words or frozenset({("nothing",)})),
+            "reference": of(one.seen),
+        }
+        known = [frozenset(anonymous(scene)) for scene in (one.target, *one.rivals, one.reference)]
+        target, *rivals = (of(row) for row in known)
+    else:
+        frame = drawn_picture(one.reference.shots[0], 0, one.reference.size)
+        items = {"both": Item(text=one.text, image=frame), "words": Item(text=one.text), "reference": Item(image=frame)}
+        queries = dict(zip(items, studio.lite.encode_query(list(items.values())), strict=True))
+        target, *rivals = (studio.video(scene) for scene in (one.target, *one.rivals, one.reference))
+    return extend.leads_of(queries, target, np.stack(rivals))
+
+
+def anonymous(scene: Scene) -> set[Any]:
+    """What is true of a scene, also said of `it`; without what is only true of the camera, and without other names."""
+    known = {fact for fact in evidence(scene) if fact[0] not in ("camera", "video")}
+    return {
+        fact for fact in known if fact[0] != scene.shots[0].things[0].form or " " not in scene.shots[0].things[0].name
+    }
+
+
+# The tiny model as captioner.
+
+
+def of_tiny(studio: Studio, count: int, seed: int, tiny: Path) -> dict[str, Any]:
+    """What becomes of captions that the tiny model writes: how many keep the rules, how much in them is true."""
+    from reelspace.synth.mllm.tiny import Tiny
+    from reelspace.worlds.tiny.hearing import heard
+    from reelspace.worlds.tiny.hearing import told as said_of
+
+    model = Tiny(TinyMllm(kind="tiny", model=str(tiny)))
+    kept, sets, true, other, spoken, before = 0, 0, 0, 0, 0, None
+    for number in range(count):
+        scene = _scene(generator("evidence tiny", seed, number))
+        frames = studio.frames(scene, Sampling(Centres(8)))
+        show = Show("VIDEO", frames.pixels, frames.times, Clip(path="x.mp4"))
+        slots = {"profile": "temporal", "readability": "plain", "education": "university"}
+        reply = model.ask(prompts.captions(show, "", slots, studio.config.enrich, number))
+        texts = [one["text"] for one in json.loads(reply.text)["captions"]]
+        sets += 1
+        kept += sum(rules.broken(text) is None for text in texts)
+        facts_heard = set().union(*(heard(text) for text in texts))
+        spoken += len(facts_heard)
+        true += len(facts_heard & said_of(scene))
+        if before is not None:
+            other += len(facts_heard & before)
+        before = said_of(scene)
+    return {
+        "videos": sets,
+        "texts that keep the rules": round(kept / (5 * sets), 3),
+        "facts heard that are true": round(true / max(spoken, 1), 3),
+        "… of another video": round(other / max(spoken, 1), 3),
+    }
+
+
+def table(figures: dict[str, Any]) -> str:
+    """As it stands in docs/synth.md."""
+    lines = ["| | precision | recall | faults of | AUC |", "|---|---|---|---|---|"]
+
+    def row(name: str, data: dict[str, Any]) -> None:
+        shown = [data.get(part) for part in ("precision", "recall")]
+        of = f"{data['faults']} of {data['n']}" if "n" in data else ""
+        cells = ["–" if value is None else f"{value:.2f}" for value in shown] if "n" in data else ["", ""]
+        auc = f"{data['AUC']:.2f}" if data.get("AUC") is not None else ""
+        lines.append(f"| {name} | {cells[0]} | {cells[1]} | {of} | {auc} |")
+
+    for part in ("filter", "captions", "composed"):
+        for name, data in figures[part].items():
+            row(name, data)
+            for inner, more in data.items():
+                if isinstance(more, dict):
+                    row(f"… {inner}", more)
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=240)
+    parser.add_argument("--seed", type=int, default=11)
+    parser.add_argument("--tiny", type=Path)
+    parser.add_argument("--output", type=Path)
+    parser.add_argument("--table", type=Path, metavar="FILE", help="print the table of a file that --output wrote")
+    asked = parser.parse_args()
+    if asked.table:
+        print(table(json.loads(asked.table.read_text())))
+        return
+    config = Config.model_validate(
+        {"source": {"kind": "worlds"}, "mllm": {"kind": "oracle"}, "enrich": {"short": 20, "long": 40}}
+    )
+    with tempfile.TemporaryDirectory() as folder, Reader(workers=1) as reader:
+        studio = Studio(Path(folder), reader, config)
+        figures: dict[str, Any] = {"count": asked.count, "seed": asked.seed}
+        figures["filter"] = of_filter(studio, asked.count, asked.seed)
+        figures["captions"] = of_captions(studio, asked.count, asked.seed, asked.tiny)
+        figures["composed"] = of_composed(studio, max(asked.count // 2, 6), asked.seed)
+        if asked.tiny:
+            figures["tiny as captioner"] = of_tiny(studio, min(asked.count, 48), asked.seed, asked.tiny)
+    text = json.dumps(figures, indent=1) + "\n"
+    if asked.output:
+        asked.output.write_text(text)
+    print(table(figures), file=sys.stderr)
+    print(text)
+
+
+if __name__ == "__main__":
+    main()
