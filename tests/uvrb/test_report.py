@@ -106,9 +106,11 @@ def test_without_papers_and_of_another_suite(tmp_path):
     report = build([run])
     assert ([row.name for row in report.rows], report.pairs, report.findings) == (["lite"], (), [])
     assert "do not compare with published ones" in markdown(report)
+    assert f"| *chance* | {' | '.join(['0.100'] * 16)} |" in markdown(report)
     text = page(report)
     assert 'id="correlations"' not in text
     assert 'id="radar"' in text
+    assert text.count('<td class="none">0.100</td>') == 16
     with pytest.raises(ReelspaceError, match="nothing to report"):
         build([], with_papers=False)
 

@@ -57,6 +57,16 @@ class Report:
         return tuple(name for name in suite(self.suite) if any(name in row.scores for row in self.rows))
 
     @cached_property
+    def chance(self) -> dict[str, float]:
+        """What a random ranking scores in a task, by what the runs say."""
+        found: dict[str, float] = {}
+        for row in self.runs:
+            assert row.results is not None
+            tasks = row.results.manifest["tasks"].items()
+            found |= {name: float(task["chance"]) for name, task in tasks if task.get("chance") is not None}
+        return found
+
+    @cached_property
     def differences(self) -> list[tuple[str, str, list[Difference]]]:
         """The two models' names and their differences, of each pair."""
         return [(one.name, other.name, compare(one, other)) for one, other in self.pairs]

@@ -63,13 +63,16 @@ def _scores(report: Report, key: str, heading: str, columns: Sequence[str]) -> s
     if not columns:
         return ""
     found = {column: marks(report.rows, column) for column in columns}
-    rows = []
+    rows: list[tuple[Entry | None, list[str]]] = []
     for row in report.rows:
         cells = []
         for column in columns:
             value, mark = row.value(column), found[column].get(row.name, "")
             cells.append(_score(row, column, value, mark))
         rows.append((row, cells))
+    if known := [name for name in columns if name in report.chance]:
+        cells = [_cell(f"{report.chance[name]:.3f}" if name in known else "", "none") for name in columns]
+        rows.append((None, ['<th scope="row" class="none">chance</th>', *cells]))
     legend = (
         '<p class="legend"><b class="best">Best</b> and <span class="second">second-best</span> of each column. '
         "Below the scores of a model that was run here, and when pointed at for the others: 95 % intervals.</p>"

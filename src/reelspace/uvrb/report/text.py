@@ -19,7 +19,7 @@ def markdown(report: Report) -> str:
     """All tables of a report."""
     parts = [f"# {title(report)}", ""]
     for heading, columns in _tables(report):
-        parts += [f"## {heading}", "", *_markdown_scores(report.rows, columns), ""]
+        parts += [f"## {heading}", "", *_markdown_scores(report.rows, columns), *_chance(report, columns), ""]
     for name, other, differences in report.differences:
         parts += [f"## {_plain(name)} less {_plain(other)}", "", *_markdown_gaps(differences), ""]
     for finding in report.findings:
@@ -159,6 +159,13 @@ def _markdown_scores(rows: Sequence[Entry], columns: Sequence[str]) -> list[str]
     for row, cells in zip(rows, _marked(rows, columns, _MARKDOWN), strict=True):
         lines.append(f"| {_plain(row.name)} | {' | '.join(cells)} |")
     return lines
+
+
+def _chance(report: Report, columns: Sequence[str]) -> list[str]:
+    if not any(column in report.chance for column in columns):
+        return []
+    shown = [f"{report.chance[column]:.3f}" if column in report.chance else "" for column in columns]
+    return [f"| *chance* | {' | '.join(shown)} |"]
 
 
 def _markdown_gaps(differences: Sequence[Difference]) -> list[str]:
