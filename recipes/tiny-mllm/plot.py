@@ -31,7 +31,7 @@ def main(run: Path, target: Path) -> None:
     for axis, (title, names) in zip(axes.flat[1:], PANELS.items(), strict=False):
         _draw(axis, f"{title}, held-out scenes" if title != "loss" else "loss of a training batch", names, rows)
     axes.flat[5].axis("off")
-    axes.flat[4].set_ylim(0, None)
+    axes.flat[4].set_ylim(0, 3)
     figure.savefig(target, dpi=90, metadata={"Software": None})
 
 
