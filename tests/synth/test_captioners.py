@@ -1,6 +1,7 @@
 """Models in this process: any that transformers loads, and the tiny one."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -172,3 +173,27 @@ def test_what_cannot_be_loaded_says_so(tmp_path):
 
     with pytest.raises(MllmError, match="cannot be loaded"):
         Local(TransformersMllm(kind="transformers", model=str(tmp_path))).ask(verify([shows()[0]], "x"))
+
+
+TAUGHT = Path(__file__).parents[1] / "data" / "tiny-mllm"
+
+
+def test_the_taught_model_tells_what_is_there():
+    """What its captions say is true of the video they are of, far more often than of another."""
+    from reelspace.synth.mllm.tiny import Tiny
+    from reelspace.worlds.render import picture
+    from reelspace.worlds.tiny.hearing import heard, told
+    from reelspace.worlds.tiny.lessons import EDGE, sampled
+
+    model = Tiny(TinyMllm(kind="tiny", model=str(TAUGHT), max_tokens=48))
+    drawn = [sampled("full", "held-out", "synth", number) for number in range(6)]
+    said = []
+    for scene_ in drawn:
+        pixels = np.stack([picture(scene_.shots[0], k, EDGE) for k in range(0, scene_.frames, scene_.frames // 8)])[:8]
+        video = Show("VIDEO", pixels, np.arange(8) * scene_.duration / 8, Clip(path="a.mp4"))
+        answer = json.loads(model.ask(captions(video, "", SLOTS, Enrich(), 1)).text)
+        said.append(set().union(*(heard(one["text"]) for one in answer["captions"])))
+    true = [told(scene_) for scene_ in drawn]
+    own = sum(len(text & fact) for text, fact in zip(said, true, strict=True))
+    other = sum(len(text & fact) for text, fact in zip(said, [*true[1:], true[0]], strict=True))
+    assert own >= 2 * other and own >= 6
