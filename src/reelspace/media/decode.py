@@ -157,6 +157,11 @@ class Video:
     # -- times ---------------------------------------------------------------------------------------------------
 
     @property
+    def origin(self) -> float:
+        """When the first displayed frame appears, in seconds of the container's own clock, which sound goes by too."""
+        return float(self._table.pts[0] * (self._stream.time_base or Fraction(1)))
+
+    @property
     def counted(self) -> list[int] | None:
         """The stamps of all frames in order, where those that frames carry (if any) are not theirs; else None."""
         return self._table.pts.tolist() if self._counted else None

@@ -16,8 +16,8 @@ import sys
 import tempfile
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from reelspace.errors import MediaError
 from reelspace.item import Frames, Span
 from reelspace.media import wire
+from reelspace.media.about import About, Cue, Track
 from reelspace.media.files import shown
 from reelspace.media.policy import Sampling
 from reelspace.media.probe import VideoInfo
@@ -93,6 +94,24 @@ class Failed:
 
 
 Event = Opened | WindowRead | Closed | Failed
+
+
+@dataclass(eq=False)
+class Heard:
+    """What is heard in a file.
+
+    Attributes:
+        present: whether there is sound that can be decoded.
+        language: as the file says, or None.
+        samples: int16 mono at 16 kHz in blocks of 30 s; sample n is heard n / 16000 s after the first displayed frame
+            appears.
+        damaged: parts could not be decoded; known when all samples have been read.
+    """
+
+    present: bool
+    language: str | None
+    samples: Iterator[NDArray[np.int16]] = field(default_factory=lambda: iter(()))
+    damaged: bool = False
 
 
 class Reader:
@@ -193,6 +212,46 @@ class Reader:
         head, _ = self._ask(span.path, request)
         return head["start"], head["end"]
 
+    def about(self, path: Path, subtitles: bool = False) -> About:
+        """What a file says in words: tags, chapters, and its subtitles if they are asked for.
+
+        Raises:
+            MediaError: it cannot be read.
+        """
+        told = self._ask(path, {"do": "about", "subtitles": subtitles})[0]["about"]
+        tracks = [Track(**track | {"cues": [Cue(**cue) for cue in track["cues"]]}) for track in told["tracks"]]
+        return About(told["tags"], [Cue(**chapter) for chapter in told["chapters"]], told["sound"], tracks)
+
+    @contextmanager
+    def sound(self, path: Path) -> Iterator[Heard]:
+        """What is heard in a file, decoded while it is read: `with reader.sound(path) as heard: …`.
+
+        Raises:
+            MediaError: it cannot be read; also while `heard.samples` is read.
+        """
+        worker = self._start({"do": "sound", "path": str(path)})
+        done = False
+        heard = Heard(False, None)
+
+        def samples() -> Iterator[NDArray[np.int16]]:
+            nonlocal done
+            while True:
+                head, body = _told(worker, path)
+                if head["event"] == "closed":
+                    heard.damaged, done = head["damaged"], True
+                    return
+                yield np.frombuffer(body, np.int16)
+
+        try:
+            head, _ = _told(worker, path)
+            heard.present, heard.language, heard.samples = head["present"], head["language"], samples()
+            yield heard
+        finally:
+            if done:
+                self._release(worker)
+            else:
+                worker.kill()
+
     def _ask(self, path: Path, request: dict[str, Any]) -> wire.Message:
         """Has one request answered by one message."""
         worker = self._start(request | {"path": str(path)})
@@ -222,6 +281,17 @@ class Reader:
             self._idle.append(worker)
         else:
             worker.kill()
+
+
+def _told(worker: _Worker, path: Path) -> wire.Message:
+    """The next message of a worker, if it is no failure."""
+    try:
+        head, body = worker.answer()
+    except _WorkerError as death:
+        raise MediaError(f"{shown(path)}: {death}") from None
+    if head["event"] == "failed":
+        raise MediaError(head["reason"])
+    return head, body
 
 
 def _scan_request(job: ScanJob) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from typing import Any, BinaryIO
 from reelspace.errors import ReelspaceError
 from reelspace.item import Span
 from reelspace.media import wire
+from reelspace.media.about import about
 from reelspace.media.check import damage
 from reelspace.media.cut import write_cut
 from reelspace.media.decode import Video
@@ -29,6 +30,7 @@ from reelspace.media.image import load_image
 from reelspace.media.policy import Sampling, parse_policy
 from reelspace.media.probe import describe
 from reelspace.media.shots import shot_cuts
+from reelspace.media.sound import Sound
 from reelspace.media.thumbnails import thumbnail
 from reelspace.media.windows import Window, at_frames, parse_windowing, stills_joined
 
@@ -138,6 +140,20 @@ def _cut(job: dict[str, Any], out: _Outbox) -> None:
     out.put({"event": "cut", "start": start, "end": end})
 
 
+def _about(job: dict[str, Any], out: _Outbox) -> None:
+    with _opened(job, out) as video:
+        out.put({"event": "about", "about": asdict(about(video, job["subtitles"], out.tick))})
+
+
+def _sound(job: dict[str, Any], out: _Outbox) -> None:
+    with _opened(job, out) as video:
+        sound = Sound(video, out.tick)
+        out.put({"event": "opened", "present": sound.present, "language": sound.language})
+        for samples in sound.read():
+            out.put({"event": "samples"}, samples.tobytes())
+        out.put({"event": "closed", "damaged": sound.damaged})
+
+
 def _sampling(job: dict[str, Any]) -> Sampling:
     return Sampling(parse_policy(job["policy"]), job["edge"])
 
@@ -148,6 +164,8 @@ _TASKS: dict[str, Callable[[dict[str, Any], _Outbox], None]] = {
     "image": _image,
     "check": _check,
     "cut": _cut,
+    "about": _about,
+    "sound": _sound,
 }
 
 
