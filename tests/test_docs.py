@@ -1,4 +1,5 @@
-"""Every Python block in the documentation runs: per page from top to bottom, beside the samples and `holiday.mp4`."""
+"""Every Python block in the documentation runs: per page from top to bottom, beside the samples, the talks and
+`holiday.mp4`."""
 
 import re
 from pathlib import Path
@@ -19,6 +20,7 @@ def test_the_examples_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("REELSPACE_LIBRARY", str(tmp_path / "users-library"))
     (tmp_path / "samples").symlink_to(ROOT / "samples")
+    (tmp_path / "talks").symlink_to(ROOT / "docs" / "talks")
     write_clip(tmp_path / "holiday.mp4", scenes=[Scene(3, seed=1), Scene(4, seed=2)], audio=True)
     text, names = page.read_text("utf-8"), {"__name__": "__main__"}
     for block in BLOCK.finditer(text):

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import unquote_to_bytes
 
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidator, WithJsonSchema
+
+if TYPE_CHECKING:
+    from reelspace.signals.base import Line
 
 
 def shown(path: str) -> str:
@@ -45,6 +48,23 @@ class _Report(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
 
+class Evidence(_Report):
+    """What one signal found of a hit."""
+
+    by: Literal["seen", "said", "written", "named"]
+    start: float = Field(ge=0)
+    """Seconds; when it is seen, said or written. What is named is so throughout, but for chapters."""
+    end: float
+    score: float
+    """Its score among all that this signal found; scores of different signals are never compared."""
+    text: str | None = None
+    """The words; `None` for what is seen."""
+    source: str | None = None
+    """Where the words come from: `whisper tiny.en`, `talk.srt`, `title`, …; `None` for what is seen."""
+    unsure: bool = False
+    """Whether they are likely misheard or misread."""
+
+
 class Hit(_Report):
     """A moment of one video that answers a query."""
 
@@ -62,6 +82,8 @@ class Hit(_Report):
     """The file's identity: the hash of its bytes."""
     matched: dict[str, float] = Field(default_factory=dict)
     """What matched: each part of the query (`text`, `image`, `video`, …) → its own score, where it has one."""
+    found: list[Evidence] = Field(default_factory=list)
+    """Which signals found it, the one that counts most first, and the words they found."""
     copies: list[FilePath] = Field(default_factory=list)
     """Other indexed files with the same bytes."""
     judged: float | None = None
@@ -120,8 +142,10 @@ class SearchReport(_Report):
     query: Query
     model: str
     """Where several rankings were fused, their models joined by ` + `; scores are then sums of reciprocal ranks."""
+    by: list[Literal["seen", "said", "written", "named"]] = Field(default_factory=lambda: ["seen"])  # type: ignore[arg-type]
+    """What was searched. By more than one, a hit's score is that of its places in their rankings, fused."""
     match: bool | None
-    """Whether anything fits, by the model's calibration; `None` where the model has none for this query form.
+    """Whether anything fits, by the calibrations of what was searched; `None` where there is none for such a query.
     A second look does not change it."""
     page: int = Field(ge=1)
     hits: list[Hit]
@@ -185,6 +209,7 @@ class StatusReport(_Report):
     spaces: list[Space]
     shards: list[ShardWork] = Field(default_factory=list)
     """Work of shards that waits to be merged; no other count includes it."""
+    signals: list[SignalState] = Field(default_factory=list)
     problems: list[Problem]
 
 
@@ -211,6 +236,57 @@ class Progress(_Report):
         return self.elapsed * (self.bytes_total - self.bytes_done) / self.bytes_done
 
 
+class SignalCost(_Report):
+    """What a signal is going to cost, said before it is looked for."""
+
+    signal: str
+    videos: int
+    """Contents to look through."""
+    seconds: float
+    """Their running time."""
+    an_hour: float
+    """Seconds of work an hour of video takes."""
+    measured: bool
+    """Whether that was measured on this library's own videos; else it is what two ordinary cores need."""
+
+    @property
+    def work(self) -> float:
+        """Seconds of work in all."""
+        return self.seconds * self.an_hour / 3600
+
+
+class SignalReport(_Report):
+    """What a run found by one signal."""
+
+    signal: str
+    videos: int
+    """Contents looked through."""
+    failed: int
+    """Contents it could not be had of; they are indexed by the rest all the same."""
+    passages: int
+    """Texts found in them."""
+    seconds: float
+    """Their running time."""
+    problems: list[Problem] = Field(default_factory=list)
+    """Files of this run that it failed for."""
+    notes: list[Problem] = Field(default_factory=list)
+    """Files of this run that something is to be said of, such as speech in a language that is not known."""
+
+
+class SignalState(_Report):
+    """How far a library is with a signal."""
+
+    signal: str
+    kept: bool
+    """Whether `index` keeps it up to date."""
+    videos: int
+    """Searchable contents looked through."""
+    failed: int
+    passages: int
+    problems: list[Problem] = Field(default_factory=list)
+    """Files it failed for."""
+
+
 class IndexReport(_Report):
     """What a run of `index` did: what `reelspace index --json` prints. Counts are of files."""
 
@@ -233,6 +309,8 @@ class IndexReport(_Report):
     """Windows embedded in this run."""
     seconds: float
     """Running time of the video embedded in this run."""
+    signals: list[SignalReport] = Field(default_factory=list)
+    """What was looked for beside the picture."""
     notes: list[str] = Field(default_factory=list)
     """What the user should know: a model that changed, a root that is not there."""
     problems: list[Problem] = Field(default_factory=list)
@@ -264,6 +342,54 @@ class MergeReport(_Report):
     """What the user should know: a shard whose work cannot be used."""
     problems: list[Problem] = Field(default_factory=list)
     """Files that came in partial or failed."""
+
+
+class TimedWord(_Report):
+    """One word of a line, when or where it is."""
+
+    text: str
+    start: float | None = None
+    """Seconds; of what is said."""
+    end: float | None = None
+    box: tuple[float, float, float, float] | None = None
+    """Left, top, right, bottom as shares of the displayed picture; of what is written in it."""
+    confidence: float | None = None
+
+
+class TimedText(_Report):
+    """A text and when it is said, written or so called."""
+
+    start: float = Field(ge=0)
+    end: float
+    text: str
+    source: str
+    """Where it comes from: `whisper tiny.en`, `talk.srt`, `title`, …"""
+    language: str | None = None
+    confidence: float | None = None
+    mark: Literal["unsure", "sung", "music", "sound"] | None = None
+    """`unsure`: likely misheard or misread. `music`, `sound`: a note on what is heard; not searched."""
+    words: list[TimedWord] = Field(default_factory=list)
+
+
+class TranscriptReport(_Report):
+    """What `reelspace transcript --format json` prints."""
+
+    path: FilePath
+    video: str
+    """The file's identity: the hash of its bytes."""
+    signal: str
+    language: str | None
+    """The language of most of it, where known."""
+    lines: list[TimedText]
+
+    @property
+    def timed(self) -> list[Line]:
+        """The lines as signals find them."""
+        from reelspace.signals.base import Line
+
+        return [
+            Line(one.start, one.end, one.text, one.source, one.language, one.confidence, one.mark) for one in self.lines
+        ]
 
 
 class PushProgress(_Report):

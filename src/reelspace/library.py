@@ -12,6 +12,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
+import numpy as np
+
 from reelspace import embed
 from reelspace.answers import (
     Hit,
@@ -21,9 +23,15 @@ from reelspace.answers import (
     Progress,
     PushProgress,
     PushReport,
+    SignalCost,
+    SignalState,
     Space,
     StatusReport,
+    TimedText,
+    TimedWord,
+    TranscriptReport,
     VerifyReport,
+    shown,
 )
 from reelspace.embed import parity
 from reelspace.embed.base import Embedder
@@ -43,10 +51,15 @@ from reelspace.index.remote.push import PATIENCE, Pusher, identity
 from reelspace.index.searchable import Searchable, globs
 from reelspace.index.searcher import Corpus, Filters, LocalCorpus, Selections
 from reelspace.index.shards import Shard, ShardJob, index_shard, parse_shard
+from reelspace.index.signaller import Signaller, finders_of
+from reelspace.index.texts import DIM, Texts
 from reelspace.index.thumbnails import Thumbnails
 from reelspace.index.walk import Root, absolute
+from reelspace.index.wording import Wording
 from reelspace.media.policy import Centres, Sampling
 from reelspace.media.windows import Shots, Window, Windowing, parse_windowing
+from reelspace.signals.base import BY, SIGNALS, Signal, SignalError, parse_signals
+from reelspace.signals.finders import Finder
 
 _CACHE_TAG = "Signature: 8a477f597d28d172789f06886806bc55\n# Reelspace makes what is in here again when it is gone.\n"
 
@@ -105,6 +118,7 @@ class Library(Searchable):
         self._thumbnails = Thumbnails(path / "cache" / "thumbnails")
         self._heard: set[str] = set()  # fingerprints of served models that are what they were
         self._stores: dict[int, tuple[int, AnnStore]] = {}  # by space: the catalogue's state it follows
+        self._passages: tuple[int | None, MatrixStore | None] = (None, None)  # likewise
 
     @_reporting_damage
     def index(
@@ -122,6 +136,8 @@ class Library(Searchable):
         approximate: bool | None = None,
         jobs: int = 1,
         ray: str | None = None,
+        signals: str | Sequence[str] | None = None,
+        announce: Callable[[list[SignalCost]], None] | None = None,
         progress: Callable[[Progress], None] | None = None,
     ) -> IndexReport:
         """Brings the library up to date with folders and files (none given: those it knows).
@@ -143,20 +159,27 @@ class Library(Searchable):
                 out, it stays as it is; until it is said, searches are exact below 300,000 windows.
             jobs: processes that read and embed at once, each with the model loaded; this one then only writes.
             ray: run them as tasks of the Ray cluster at this address (needs the extra `ray`); `local` starts one here.
-            progress: called after every window and file.
+            signals: look for these too, from now on, in all that is indexed: any of `names`, `speech`, `ocr`, beside
+                those looked for before; an empty sequence looks for none from now on, and keeps what was found. A
+                signal that fails for a file leaves it indexed by the rest.
+            announce: told what the signals are going to cost, before they are looked for.
+            progress: called after every window and file, and again while signals are looked for.
 
         Raises:
             LibraryError: another process is writing to it; a path that is neither there nor known; one of the
                 processes of `jobs` ended (what it did is kept).
             ModelError: the model cannot be loaded, or fails its self-test.
+            SignalError: there is no such signal, or what it needs is not installed.
         """
         if jobs < 1:
             raise LibraryError("jobs count from 1.")
         if approximate:
             need()
+        sought = None if signals is None else parse_signals(signals)
         with writing(self.path):
             writer = Catalogue(self._catalogue.path)
             try:
+                finders, notes = self._finders(writer, sought)
                 roots = self._roots(writer, paths, globs(include), globs(exclude), hidden)
                 merger = Merger(writer)
                 merger.take_all()  # what shards have left
@@ -177,7 +200,12 @@ class Library(Searchable):
                 indexer = Indexer(writer, embedder, self._reader, self._thumbnails, cut, options)
                 report = indexer.run(roots, merger.merged)
                 self._keep_approximate(writer, approximate)
-                return report
+                found = []
+                if finders:
+                    meaning = self._text_model, lambda: self._text_encoder
+                    signaller = Signaller(writer, self._reader, meaning, retry, announce, progress)
+                    found = signaller.run(list(finders), finders)
+                return report.model_copy(update={"signals": found, "notes": report.notes + notes})
             finally:
                 writer.close()
 
@@ -239,6 +267,60 @@ class Library(Searchable):
 
     search = _reporting_damage(Searchable.search)
 
+    def _finders(self, writer: Catalogue, asked: Sequence[Signal] | None) -> tuple[dict[Signal, Finder], list[str]]:
+        """What finds the library's signals, with those just asked for (see `index`), and notes on what cannot."""
+        kept = parse_signals(writer.setting("signals") or "")
+        wanted = kept if asked is None else parse_signals([*kept, *asked]) if asked else ()
+        found = finders_of(wanted, asked or ())
+        if wanted != kept:
+            with writer.transaction():
+                writer.set("signals", ",".join(wanted))
+        return found
+
+    @property
+    def _text_model(self) -> str:
+        """Names the model that the vectors of passages are made by."""
+        from reelspace.embed.base import fingerprint
+        from reelspace.embed.lite import weights
+
+        sums = weights.declared()
+        return fingerprint(text=sums["text.onnx"], tokenizer=sums["tokenizer.json"])
+
+    def _told(self) -> tuple[str, ...]:
+        texts = self._catalogue.texts
+        signals = texts.signals() if texts is not None else []
+        return tuple(by for by, signal in BY.items() if signal in signals)
+
+    def _wording(self, by: str, filters: Filters, corpus: Corpus) -> Wording:
+        texts = self._catalogue.texts
+        assert texts is not None
+        if self._catalogue.setting("text-model") != self._text_model:
+            raise LibraryError(
+                f"{self.path}: its texts were indexed by another Reelspace; run `reelspace index` to bring them up to "
+                "date."
+            )
+        store, among = self._text_store(texts).frozen(), None
+        if not filters.none:
+            passing = self._selections.of(filters)
+            among = store.of_videos(np.fromiter(passing, np.int64, len(passing)))
+        return Wording(texts, store, by, among, corpus.files)
+
+    def _text_store(self, texts: Texts) -> MatrixStore:
+        """The vectors of passages, in step with the catalogue."""
+        with self._lock:
+            now = self._catalogue.data_version
+            followed, store = self._passages
+            if store is None or followed != now or store.outdated:
+                folder = self.path / "cache" / f"texts-{self._text_model}"
+                try:
+                    store = store or MatrixStore(folder, DIM, self.path / "cache.lock")
+                    follow(store, texts)
+                except UnwritableError:
+                    store = ReadOnlyStore(folder, DIM)
+                    follow(store, texts)
+                self._passages = now, store
+            return store
+
     def _open(self, filters: Filters, model: str | None = None) -> tuple[Embedder, Corpus]:
         space = self._space() if model is None else self._named_space(model)
         embedder = self._matching_embedder(space, model or self._model)
@@ -289,6 +371,7 @@ class Library(Searchable):
             partial=sum(problem.state == "partial" for problem in problems),
             spaces=self.models(),
             shards=waiting(self.path),
+            signals=self._signal_states(),
             problems=problems,
             **totals,  # type: ignore[arg-type]
         )
@@ -297,6 +380,76 @@ class Library(Searchable):
     def files(self) -> list[str]:
         """Absolute paths of the files that can be found, in order."""
         return sorted(path for path, *_ in self._catalogue.dated_files())
+
+    @_reporting_damage
+    def transcript(
+        self, path: str | PathLike[str], signal: str = "speech", language: str | None = None
+    ) -> TranscriptReport:
+        """What is said (or by `signal`: `ocr`, `names`) in an indexed video, line by line.
+
+        Args:
+            path: of the file.
+            signal: whose text.
+            language: only lines in this language, as their sources say it.
+
+        Raises:
+            LibraryError: the file is not indexed.
+            SignalError: it was not looked through for that signal, or could not be.
+        """
+        (wanted,) = parse_signals(signal) or ("speech",)
+        name = absolute(path)
+        file = self._catalogue.files().get(name)
+        if file is None or file.video is None:
+            raise LibraryError(f"{shown(name)}: not indexed in {self.path}; run `reelspace index` with it.")
+        texts = self._catalogue.texts
+        state = None if texts is None else texts.state_of(file.video, wanted)
+        if texts is None or state is None:
+            raise SignalError(f"{shown(name)}: run `reelspace index --signals {wanted}` first.")
+        if state[0]:
+            raise SignalError(f"{shown(name)}: no {wanted}: {state[1]}")
+        lines = texts.lines(file.video, wanted, name)
+        return TranscriptReport(
+            path=name,
+            video=self._catalogue.hash_of(file.video),
+            signal=wanted,
+            language=texts.language(file.video, wanted),
+            lines=[
+                TimedText(
+                    start=line.start,
+                    end=line.end,
+                    text=line.text,
+                    source=line.source,
+                    language=line.language,
+                    confidence=line.confidence,
+                    mark=line.mark,
+                    words=[TimedWord(**part) for part in line.parts_data],
+                )
+                for line in lines
+                if language in (None, line.language)
+            ],
+        )
+
+    def _signal_states(self) -> list[SignalState]:
+        texts = self._catalogue.texts
+        kept = parse_signals(self._catalogue.setting("signals") or "")
+        summary = texts.summary() if texts is not None else {}
+        failures: dict[str, list[Problem]] = {}
+        for path, signal, failed, note in texts.notes() if texts is not None else ():
+            if failed:
+                problem = Problem(path=os.fsdecode(path), state="partial", reason=f"{signal}: {note}")
+                failures.setdefault(signal, []).append(problem)
+        return [
+            SignalState(
+                signal=signal,
+                kept=signal in kept,
+                videos=summary.get(signal, (0, 0, 0))[0],
+                failed=summary.get(signal, (0, 0, 0))[1],
+                passages=summary.get(signal, (0, 0, 0))[2],
+                problems=failures.get(signal, []),
+            )
+            for signal in SIGNALS
+            if signal in kept or signal in summary
+        ]
 
     @_reporting_damage
     def verify(self, sample: int = 32) -> VerifyReport:

@@ -36,11 +36,12 @@ def examples(page: str) -> Iterator[Example]:
 
 
 class Desk:
-    """A folder with the samples, a library of its own, and `reelspace` on the path."""
+    """A folder with the samples and the talks, a library of its own, and `reelspace` on the path."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         shutil.copytree(ROOT / "samples", folder / "samples", ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / "docs" / "talks", folder / "talks", ignore=shutil.ignore_patterns("*.py", "__pycache__"))
         program = folder / "bin" / "reelspace"
         program.parent.mkdir()
         program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m reelspace "$@"\n')

@@ -145,8 +145,11 @@ def _database(folder: Path) -> Check:
             closing(sqlite3.connect(Path(trial) / "trial.sqlite")) as connection,
         ):
             journal = connection.execute("PRAGMA journal_mode=WAL").fetchone()[0]
+            connection.execute("CREATE VIRTUAL TABLE words USING fts5 (text)")
     except (OSError, sqlite3.Error) as error:
-        return Check("database", "fail", f"{found}: {folder} cannot be written to ({error})", "choose a --library DIR")
+        return Check(
+            "database", "fail", f"{found}: {folder} cannot be used for a library ({error})", "choose a --library DIR"
+        )
     if journal != "wal":
         remedy = "choose a --library DIR on a local disk"
         return Check("database", "fail", f"{found} has no write-ahead log at {folder}", remedy)

@@ -14,7 +14,7 @@ from reelspace.errors import ExitCode, ReelspaceError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from reelspace.answers import IndexReport, Problem
+    from reelspace.answers import IndexReport, Problem, SignalCost
     from reelspace.media.windows import Windowing
 
 _SHOWN = 20  # problems printed; `status` has them all
@@ -64,6 +64,10 @@ def index(
         str | None,
         typer.Option(metavar="I/N", help="Do the I-th of N shares of the work beside the library; then `merge`."),
     ] = None,
+    signals: Annotated[
+        str | None,
+        typer.Option(metavar="NAMES", help="Look for these too, from now on: names, speech, ocr; none: no more."),
+    ] = None,
     library: LibraryOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -82,6 +86,7 @@ def index(
       reelspace index ~/Videos --fast      searchable soon; then `reelspace index` for every frame
       reelspace index ~/Videos --jobs 4
       reelspace index /net/videos --shard 2/8
+      reelspace index --signals speech,ocr,names
     """
     from reelspace.library import Library
 
@@ -95,16 +100,20 @@ def index(
         "windowing": _windowing(windows),
         "fast": fast,
     }
-    whole: dict[str, Any] = {"prune": prune, "approximate": approximate, "ray": ray}
-    if shard is not None and (jobs > 1 or ray is not None or prune or approximate is not None):
-        raise ReelspaceError("--shard does one share: leave --jobs, --ray, --prune and --approximate to other runs.")
+    whole: dict[str, Any] = {"prune": prune, "approximate": approximate, "ray": ray, "signals": _signals(signals)}
+    others = (ray, approximate, signals)
+    if shard is not None and (jobs > 1 or prune or any(one is not None for one in others)):
+        raise ReelspaceError(
+            "--shard does one share: leave --jobs, --ray, --prune, --approximate and --signals to other runs."
+        )
     try:
         with reporting() as progress:
             if shard is not None:
                 report = Library.index_shard(shard, *(paths or ()), location=library, **common, progress=progress)
             else:
                 with Library.open(library) as opened:
-                    report = opened.index(*(paths or ()), **common, **whole, jobs=jobs, progress=progress)
+                    whole |= {"jobs": jobs, "announce": _announce}
+                    report = opened.index(*(paths or ()), **common, **whole, progress=progress)
     except KeyboardInterrupt:
         raise fail(
             "Interrupted. What was done is kept; run the same command again to go on.", ExitCode.INTERRUPTED
@@ -114,12 +123,29 @@ def index(
     _summary(report)
     if shard is not None:
         say(f"Shard {shard} is done; `reelspace merge` makes it searchable.")
-    raise typer.Exit(ExitCode.SOME_FAILED if _failed_now(report) else ExitCode.OK)
+    failed = _failed_now(report) or any(signal.failed for signal in report.signals)
+    raise typer.Exit(ExitCode.SOME_FAILED if failed else ExitCode.OK)
 
 
 def _failed_now(report: IndexReport) -> int:
     """Files that failed in this run; those that failed before and were left alone are no news."""
     return sum(problem.state == "failed" for problem in report.problems)
+
+
+def _signals(names: str | None) -> tuple[str, ...] | None:
+    if names is None:
+        return None
+    return () if names.strip() == "none" else tuple(names.split(","))
+
+
+def _announce(costs: list[SignalCost]) -> None:
+    """What signals are going to cost, before they do."""
+    for cost in costs:
+        basis = "as measured here" if cost.measured else "on two ordinary cores"
+        say(
+            f"{cost.signal}: {lasting(cost.seconds)} in {counted(cost.videos, 'video')} to look through; at "
+            f"{lasting(cost.an_hour)} an hour of video ({basis}) about {lasting(cost.work)}."
+        )
 
 
 def _windowing(form: str | None) -> Windowing | None:
@@ -144,16 +170,23 @@ def _summary(report: IndexReport) -> None:
         "forgotten": report.pruned,
     }
     say(", ".join([done, *(f"{number:,} {what}" for what, number in others.items() if number)]) + ".")
+    for signal in report.signals:
+        if signal.videos or signal.failed:
+            failed = f", {signal.failed:,} failed" if signal.failed else ""
+            passages = counted(signal.passages, "passage")
+            say(f"{signal.signal}: {passages} in {counted(signal.videos, 'video')}{failed}.")
     for note in report.notes:
         say(f"Note: {note}")
-    say_problems(report.problems)
+    signals = [problem for signal in report.signals for problem in (*signal.problems, *signal.notes)]
+    say_problems([*report.problems, *signals], notes=signals)
     if before := report.failed - _failed_now(report):
         say(f"{before:,} failed before and stay left alone until they change: reelspace status, or index --retry")
 
 
-def say_problems(problems: Sequence[Problem]) -> None:
-    """The first of them, a line each."""
+def say_problems(problems: Sequence[Problem], notes: Sequence[Problem] = ()) -> None:
+    """The first of them, a line each; those that are among `notes` leave their files indexed."""
     for problem in problems[:_SHOWN]:
-        say(f"{problem.state}: {shown_path(problem.path)}: {problem.reason}", indent="  ")
+        state = "note" if problem in notes else problem.state
+        say(f"{state}: {shown_path(problem.path)}: {problem.reason}", indent="  ")
     if len(problems) > _SHOWN:
         say(f"… and {len(problems) - _SHOWN:,} more: reelspace status")

@@ -36,11 +36,12 @@ def push(
     library: LibraryOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Bring a vector database in step with the library, so that other machines can search it.
+    """Bring a vector database in step with the library.
 
-    URL is qdrant://HOST[:PORT]/COLLECTION[?tls=true] or postgresql://HOST/DATABASE[?collection=NAME], the
-    latter with the extension pgvector. Keys and passwords come from $QDRANT_API_KEY, $PGPASSWORD and the like, or stand
-    in the URL. Only what has changed travels; a push that was ended goes on when it is run again.
+    Other machines can then search it. URL is qdrant://HOST[:PORT]/COLLECTION[?tls=true] or
+    postgresql://HOST/DATABASE[?collection=NAME], the latter with the extension pgvector. Keys and passwords come
+    from $QDRANT_API_KEY, $PGPASSWORD and the like, or stand in the URL. Only what has changed travels; a push that was
+    ended goes on when it is run again.
 
     \b
     Examples

@@ -20,6 +20,7 @@ class Report(StrEnum):
     VERIFY = "verify"
     PUSH = "push"
     CHECK = "check"
+    TRANSCRIPT = "transcript"
 
 
 def register(app: typer.Typer) -> None:
@@ -48,5 +49,6 @@ def schema(report: Annotated[Report, typer.Argument()]) -> None:
         Report.VERIFY: answers.VerifyReport,
         Report.PUSH: answers.PushReport,
         Report.CHECK: answers.CheckReport,
+        Report.TRANSCRIPT: answers.TranscriptReport,
     }
     print_json(reports[report].model_json_schema())

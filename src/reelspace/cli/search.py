@@ -17,6 +17,7 @@ from reelspace.cli.terminal import (
     fail,
     print_json,
     print_table,
+    printable,
     say,
     shown_path,
     table,
@@ -24,11 +25,12 @@ from reelspace.cli.terminal import (
 from reelspace.errors import ExitCode
 
 if TYPE_CHECKING:
-    from reelspace.answers import SearchReport
+    from reelspace.answers import Evidence, SearchReport
     from reelspace.index.searchable import Searchable
     from reelspace.item import Item
 
 
+_QUOTED = 160  # characters shown of a text
 _ROOMY = 90  # columns from which a table says what matched
 
 
@@ -65,6 +67,10 @@ def search(
         str | None, typer.Option(metavar="DATE", help="Only videos of this day or later: 2024-05-31.")
     ] = None,
     before: Annotated[str | None, typer.Option(metavar="DATE", help="Only videos from before this day.")] = None,
+    by: Annotated[
+        str | None,
+        typer.Option(metavar="NAMES", help="Search only by these: seen, said, written, named; else by all there are."),
+    ] = None,
     instruction: Annotated[str | None, typer.Option(metavar="TEXT", help="For models that take one.")] = None,
     model: Annotated[
         str | None, typer.Option(metavar="NAME", help="Search with this model, not the active one.")
@@ -98,6 +104,8 @@ def search(
       reelspace search --video clip.mp4@10-14.5 -k 20 --per-video 1
       reelspace search "the same place in winter" --image house.jpg
       reelspace search crowd --in "2024/*.mp4" --min-duration 1:00 --after 2024-05-31
+      reelspace search "the part about pricing" --by said,written
+      reelspace search '"terms and conditions"'         exactly these words
       reelspace search "a goal" --store qdrant://db.example/films
       reelspace search "she waves, then sits down" --rerank MODEL --rerank-k 20
       reelspace search "a red kite" --fuse-with OTHER-MODEL
@@ -130,6 +138,7 @@ def search(
             rerank=rerank,
             rerank_k=rerank_k,
             progress=judging(),
+            by=by,
         )
     if json:
         print_json(report)
@@ -181,24 +190,39 @@ def _day(text: str | None, option: str) -> float | None:
         raise fail(f"{option}: “{text}” is not a date; write 2024-05-31, or 2024-05-31T18:30.") from None
 
 
+def quote(found: Evidence) -> str:
+    """What was said, written or named, in one line: `said 0:04.2: “…” (talk.srt)`."""
+    text = printable(" ".join((found.text or "").split()))
+    short = text if len(text) <= _QUOTED else f"{text[: _QUOTED - 1].rsplit(' ', 1)[0]} …"
+    doubt = ", unsure" if found.unsure else ""
+    return f"{found.by} {clock(found.start)}: “{short}” ({printable(found.source or '')}{doubt})"
+
+
 def show(report: SearchReport, page: int) -> None:
     """The table of hits, and what a person should know about it."""
     if not report.hits:
-        say("No more hits." if page > 1 else "No video is left to search in; see what is indexed: reelspace status")
+        empty = "No video is left to search in; see what is indexed: reelspace status"
+        if report.by != ["seen"]:
+            empty = "Nothing fits these words."
+        say("No more hits." if page > 1 else empty)
         return
     if report.match is False:
         typer.echo("Nothing fits. The nearest there is:")
     several = len({part for hit in report.hits for part in hit.matched}) > 1 and console().width >= _ROOMY
     judged = any(hit.judged is not None for hit in report.hits)
-    columns = ["", "time", *(["judged"] if judged else []), "score", *(["matched"] if several else []), "video"]
+    more = report.by != ["seen"]
+    between = [*(["matched"] if several else []), *(["by"] if more else [])]
+    columns = ["", "time", *(["judged"] if judged else []), "score", *between, "video"]
     made = table(*columns, right=("", "time", "judged", "score"))
     for hit in report.hits:
         matched = " ".join(f"{part} {score:.2f}" for part, score in hit.matched.items())
         time = f"{clock(hit.start)}-{clock(hit.end)}"
         copies = f" (and {len(hit.copies)} {'copy' if len(hit.copies) == 1 else 'copies'})" if hit.copies else ""
         second = ["" if hit.judged is None else f"{hit.judged:.3f}"] if judged else []
-        score, path = f"{hit.score:.3f}", shown_path(hit.path) + copies
-        made.add_row(str(hit.rank), time, *second, score, *([matched] if several else []), path)
+        told = [*([matched] if several else []), *([", ".join(one.by for one in hit.found)] if more else [])]
+        words = "".join(f"\n{quote(one)}" for one in hit.found if one.text)
+        score, path = f"{hit.score:.3f}", shown_path(hit.path) + copies + words
+        made.add_row(str(hit.rank), time, *second, score, *told, path)
     print_table(made)
     if report.match is None:
         say(f"{report.model} is not calibrated for this kind of query: it cannot tell whether anything fits.")

@@ -78,7 +78,11 @@ def _show(report: StatusReport, everything: bool) -> None:
     if report.spaces:
         typer.echo()
         show_spaces(report)
+    if report.signals:
+        typer.echo()
+        _show_signals(report)
     problems = [problem for problem in report.problems if everything or problem.state != "excluded"]
+    problems += [problem for signal in report.signals for problem in signal.problems]
     if problems:
         typer.echo()
         for problem in problems[: None if everything else _SHOWN]:
@@ -94,6 +98,17 @@ def _waiting(work: ShardWork) -> str:
         return "cannot be read; `reelspace merge` says why"
     failed = f", {work.failed:,} failed" if work.failed else ""
     return f"{counted(work.indexed, 'file')}{failed}, not searchable before `reelspace merge`"
+
+
+def _show_signals(report: StatusReport) -> None:
+    made = table("signal", "videos", "failed", "passages", "state", right=("videos", "failed", "passages"))
+    for signal in report.signals:
+        if signal.videos + signal.failed < report.videos:
+            state = "incomplete" if signal.kept else "no longer looked for"
+        else:
+            state = "kept up to date" if signal.kept else "no longer looked for"
+        made.add_row(signal.signal, f"{signal.videos:,}", f"{signal.failed:,}", f"{signal.passages:,}", state)
+    print_table(made)
 
 
 def show_spaces(report: StatusReport) -> None:

@@ -17,14 +17,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reelspace.errors import LibraryError, NoLibraryError
+from reelspace.index import texts
 from reelspace.index.base import Ids, Vectors
 from reelspace.index.identity import Stamp
+from reelspace.index.texts import stored
 from reelspace.index.walk import Root
 
 if TYPE_CHECKING:
     from reelspace.media.probe import VideoInfo
 
-VERSION = 1
+VERSION = 2
+READABLE = 1  # the oldest version that can be searched as it is; writing brings it up to date
 _APPLICATION = 0x5265656C  # “Reel”, in the file's header
 
 _SCHEMA = """
@@ -168,7 +171,7 @@ class Catalogue:
             if create and locked:
                 raise LibraryError(f"{path} cannot be written: permission denied. Searching is possible all the same.")
             try:
-                self._use((_untouched(path) if locked else None) or _connected(path))
+                self._use((_untouched(path) if locked else None) or _connected(path), create)
             except sqlite3.OperationalError:
                 if create or (db := _untouched(path)) is None:
                     raise
@@ -176,24 +179,28 @@ class Catalogue:
         except sqlite3.Error as error:
             raise unusable(path, error) from error
 
-    def _use(self, db: sqlite3.Connection) -> None:
+    def _use(self, db: sqlite3.Connection, update: bool = False) -> None:
         self._db = db
         try:
             db.execute("PRAGMA foreign_keys = ON")
-            self._prepare()
+            self._prepare(update)
         except BaseException:
             db.close()
             raise
 
-    def _prepare(self) -> None:
+    def _prepare(self, update: bool) -> None:
         version = self._version()
         if version == 0:
             self._db.execute("PRAGMA journal_mode = WAL")
             with self.transaction():
                 if self._version() == 0:  # nobody was faster
-                    for statement in _SCHEMA.split(";\n"):
-                        self._db.execute(statement)
+                    self._make(_SCHEMA + texts.SCHEMA)
                     self._db.execute(f"PRAGMA application_id = {_APPLICATION}")
+                    self._db.execute(f"PRAGMA user_version = {VERSION}")
+        elif READABLE <= version < VERSION and update:
+            with self.transaction():
+                if self._version() < VERSION:
+                    self._make(texts.SCHEMA)  # nothing that was there is touched
                     self._db.execute(f"PRAGMA user_version = {VERSION}")
         elif version > VERSION:
             raise LibraryError(
@@ -202,6 +209,15 @@ class Catalogue:
             )
         # Nothing is lost when the process dies; a power cut may cost the last files, never the catalogue.
         self._db.execute("PRAGMA synchronous = NORMAL")
+
+    def _make(self, schema: str) -> None:
+        for statement in schema.split(";\n"):
+            self._db.execute(statement)
+
+    @property
+    def texts(self) -> texts.Texts | None:
+        """What signals found; `None` in a library of an older version that has not been written to since."""
+        return texts.Texts(self.path, self._db) if self._number("PRAGMA user_version") >= 2 else None
 
     def _version(self) -> int:
         tables = self._number("SELECT count(*) FROM sqlite_schema")
@@ -279,12 +295,12 @@ class Catalogue:
 
     def put_root(self, root: Root) -> None:
         """Adds a root, or changes what is wanted of it."""
-        values = (_stored(root.path), json.dumps(root.include), json.dumps(root.exclude), root.hidden)
+        values = (stored(root.path), json.dumps(root.include), json.dumps(root.exclude), root.hidden)
         self._db.execute("INSERT OR REPLACE INTO roots VALUES (?, ?, ?, ?)", values)
 
     def forget_root(self, path: str) -> None:
         """Removes a root; its files stay known."""
-        self._db.execute("DELETE FROM roots WHERE path = ?", (_stored(path),))
+        self._db.execute("DELETE FROM roots WHERE path = ?", (stored(path),))
 
     # Files
 
@@ -298,7 +314,7 @@ class Catalogue:
 
     def file(self, path: str) -> FileRow | None:
         """One file, if it is known."""
-        return next(self._files("path = ?", _stored(path)), None)
+        return next(self._files("path = ?", stored(path)), None)
 
     def files_with(self, video: int) -> list[FileRow]:
         """The files that hold a content or, where they are missing or left out, held it."""
@@ -322,12 +338,12 @@ class Catalogue:
             "INSERT INTO files (path, state, reason, video, size, mtime_ns, inode) VALUES (?, ?, ?, ?, ?, ?, ?) "
             "ON CONFLICT (path) DO UPDATE SET state = excluded.state, reason = excluded.reason, "
             "video = excluded.video, size = excluded.size, mtime_ns = excluded.mtime_ns, inode = excluded.inode",
-            (_stored(file.path), file.state, file.reason, file.video, *stamp),
+            (stored(file.path), file.state, file.reason, file.video, *stamp),
         )
 
     def forget_file(self, path: str) -> None:
         """Removes a file; its content stays until `prune`."""
-        self._db.execute("DELETE FROM files WHERE path = ?", (_stored(path),))
+        self._db.execute("DELETE FROM files WHERE path = ?", (stored(path),))
 
     def files_of(self, video: int) -> list[FileRow]:
         """The searchable files of one content, by path."""
@@ -366,6 +382,10 @@ class Catalogue:
             () if video is None else (video,),
         )
         return {id: ContentRow(*row) for id, *row in rows}
+
+    def hash_of(self, video: int) -> str:
+        """The hash of a content."""
+        return str(self._one("SELECT hash FROM videos WHERE id = ?", video))
 
     def put_video(self, hash: str, info: VideoInfo | ContentRow, partial: str | None, windowing: str) -> int:
         """Adds a content or replaces what is known of it; returns its id."""
@@ -685,17 +705,8 @@ def unusable(path: Path, error: sqlite3.Error) -> LibraryError:
     return LibraryError(f"{path} is damaged: {error}. Restore a copy of it, or move it away and index again.")
 
 
-def _stored(path: str) -> str | bytes:
-    """A path as SQLite can keep it: text, or its bytes where they are no text."""
-    raw = os.fsencode(path)
-    try:
-        return raw.decode("utf-8")
-    except UnicodeDecodeError:
-        return raw
-
-
-def _path(stored: str | bytes) -> str:
-    return os.fsdecode(stored)
+def _path(kept: str | bytes) -> str:
+    return os.fsdecode(kept)
 
 
 def _chunks(values: list[int], size: int = 500) -> Iterator[list[int]]:

@@ -16,12 +16,16 @@ from reelspace.index.fused import DEEP, fused
 from reelspace.index.query import Question, as_items, ask
 from reelspace.index.searcher import Corpus, Filters, Found, Range, Searcher
 from reelspace.index.second import SecondLook
+from reelspace.index.signalled import SignalledSearcher
+from reelspace.index.wording import Wording, worded
 from reelspace.item import Item
 from reelspace.rank import scorers
 from reelspace.rank.base import PairScorer
 from reelspace.rank.calibration import calibration_of
+from reelspace.signals.base import BY, SignalError, parse_by
 
 if TYPE_CHECKING:
+    from reelspace.embed.lite.text import TextEncoder
     from reelspace.media.reader import Reader
 
 RERANK_K = 10
@@ -56,6 +60,7 @@ class Searchable(ABC):
         rerank: str | PairScorer | None = None,
         rerank_k: int = RERANK_K,
         progress: Callable[[RerankProgress], None] | None = None,
+        by: str | Sequence[str] | None = None,
     ) -> SearchReport:
         """The moments that answer `query`, best first.
 
@@ -74,8 +79,12 @@ class Searchable(ABC):
             rerank: a scorer, or its name, that takes a second look at the best moments, together with the query.
             rerank_k: at how many.
             progress: called before, while and after the second look is taken.
+            by: what to search: any of `seen`, `said`, `written`, `named`. Left out, all that there is; words are
+                needed for all but `seen`. What several find is fused by time. Where there are signals, words in double
+                quotes must be said, written or named exactly so. `fuse_with` and `rerank` go by what is seen alone.
 
         Raises:
+            SignalError: it cannot be searched by that.
             LibraryError: nothing is indexed yet, or the vectors are of another version of the model.
             ItemError, MediaError, EncodeError: the query cannot be understood, read or embedded.
             ModelError: the scorer cannot be loaded, or breaks its contract.
@@ -86,6 +95,9 @@ class Searchable(ABC):
         look = self._second_look(question, rerank, rerank_k, progress)
         filters = Filters(globs(within), duration, dated)
         others = [fuse_with] if isinstance(fuse_with, str) else list(fuse_with)
+        sought = self._by(question, by, alone=bool(others or look))
+        if sought != ("seen",):
+            return self._signalled(question, sought, filters).search(question, k, page, per_video)
         wanted = DEEP if others else max(k * page, rerank_k if look else 0)
         rankings: dict[str, Found] = {}
         for model in (None, *others):
@@ -101,6 +113,50 @@ class Searchable(ABC):
             answers, cost = look(found.answers)
             found = found._replace(answers=answers)
         return found.report(question, " + ".join(rankings), k, page, cost)
+
+    def _signalled(self, question: Question, sought: Sequence[str], filters: Filters) -> SignalledSearcher:
+        """What answers a question by these."""
+        embedder, corpus = self._open(filters, None)
+        searcher = None
+        if "seen" in sought:
+            asked = ask(embedder, self._reader, question)
+            searcher = Searcher(corpus, embedder.name, asked, calibration_of(embedder))
+        texts, without = ([item.text for item in items if item.text] for items in (question.items, question.without))
+        wordings = {name: self._wording(name, filters, corpus) for name in sought if name != "seen"}
+        return SignalledSearcher(embedder.name, searcher, wordings, worded(texts, without, self._text_encoder))
+
+    def _by(self, question: Question, by: str | Sequence[str] | None, alone: bool) -> tuple[str, ...]:
+        """What to search a question by; `alone`: the rest of what is asked for goes by what is seen alone."""
+        told, words = self._told(), any(item.text for item in question.items)
+        if by is None:
+            return ("seen", *(told if words and not alone else ()))
+        wanted = parse_by(by)
+        if alone and wanted != ("seen",):
+            raise SignalError("A second look and other models go by what is seen: leave them out, or --by.")
+        spoken = [name for name in wanted if name != "seen"]
+        if spoken and not words:
+            raise SignalError(f"What is {' or '.join(spoken)} is found by words: give some, or search by seen alone.")
+        for name in spoken:
+            if name not in told:
+                raise SignalError(
+                    f"Nothing is known yet of what is {name}; run `reelspace index --signals {BY[name]}` in the "
+                    "library, and search there."
+                )
+        return wanted
+
+    def _told(self) -> tuple[str, ...]:
+        """Those of `said`, `written` and `named` that anything is known of."""
+        return ()
+
+    def _wording(self, by: str, filters: Filters, corpus: Corpus) -> Wording:
+        """The text of one of them."""
+        raise NotImplementedError
+
+    @property
+    def _text_encoder(self) -> TextEncoder:
+        from reelspace.embed.lite.text import shared
+
+        return shared()
 
     def _second_look(
         self,

@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from reelspace.answers import Hit, Rerank, SearchReport
+from reelspace.answers import Evidence, Hit, Rerank, SearchReport
 from reelspace.index.ann import AnnStore
 from reelspace.index.base import Vectors
 from reelspace.index.catalogue import Catalogue, FileRow, WindowRow
@@ -193,11 +193,13 @@ class Searcher:
 
     def _match(self, answers: list[Answer]) -> bool | None:
         """Whether the best answer fits; `None` where the model has no calibration for such a query."""
-        if not answers:
-            return False
+        return self.fits(answers[0]) if answers else False
+
+    def fits(self, answer: Answer) -> bool | None:
+        """Whether an answer fits; `None` where the model has no calibration for such a query."""
         if self._calibration is None or self._asked.form is None:
             return None
-        score = float(answers[0].vector @ self._asked.vector)
+        score = float(answer.vector @ self._asked.vector)
         return self._calibration.match(self._asked.form, self._asked.vector, score)
 
     def _scores(self, vectors: Vectors) -> NDArray[np.float32]:
@@ -262,6 +264,12 @@ class Searcher:
         return answers, False
 
 
+def seen(answer: Answer) -> Evidence:
+    """What was seen of an answer."""
+    moment = answer.moment
+    return Evidence(by="seen", start=moment.start, end=moment.end, score=moment.score)
+
+
 def _hit(answer: Answer, place: int) -> Hit:
     return Hit(
         rank=place,
@@ -271,6 +279,7 @@ def _hit(answer: Answer, place: int) -> Hit:
         score=answer.score,
         video=answer.moment.video,
         matched=dict(answer.matched),
+        found=[seen(answer)],
         copies=answer.files[1:],
         judged=answer.judged,
     )

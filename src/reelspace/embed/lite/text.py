@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +41,12 @@ class TextEncoder:
                 part = group[first : first + BATCH]
                 rows[part] = self._session.run(["vectors"], {"ids": np.array([ids[p] for p in part])})[0]
         return rows
+
+
+@lru_cache(maxsize=1)
+def shared() -> TextEncoder:
+    """The one encoder of a process, for whoever needs no other: opening it takes longer than a question does."""
+    return TextEncoder()
 
 
 def _sound(text: str) -> str:

@@ -1,0 +1,104 @@
+import os
+
+import pytest
+
+from reelspace.media.about import Cue, Track
+from reelspace.signals.subtitles import beside, lines_of, read, sounds
+
+SRT = "1\n00:00:01,000 --> 00:00:02,500\n<i>Hello</i> there.\nFriend\n\n2\n00:01:00,000 --> 00:01:01,000\nBye\n"
+
+
+def cues(path, text, encoding="utf-8", duration=100.0):
+    path.write_text(text, encoding)
+    return [(cue.start, cue.end, cue.text) for cue in read(path, duration)]
+
+
+def test_subrip(tmp_path):
+    assert cues(tmp_path / "a.srt", SRT) == [(1.0, 2.5, "Hello there.\nFriend"), (60.0, 61.0, "Bye")]
+    assert cues(tmp_path / "b.srt", SRT.replace("\n", "\r\n")) == cues(tmp_path / "a.srt", SRT)
+
+
+def test_webvtt(tmp_path):
+    text = "WEBVTT\n\nNOTE a remark\n\nid\n00:01.500 --> 00:02.000 align:start\n<v Ann>Hello <00:01.700>you\n\n"
+    assert cues(tmp_path / "a.vtt", text) == [(1.5, 2.0, "Hello you")]
+
+
+def test_substation_alpha(tmp_path):
+    text = (
+        "[Script Info]\nTitle: x\n[Events]\nFormat: Layer, Start, End, Style, Text\n"
+        "Dialogue: 0,0:00:01.00,0:00:02.50,Default,{\\i1}Well, hello{\\i0}\\Nyou\n"
+        "Comment: 0,0:00:03.00,0:00:04.00,x,no\n"
+    )
+    assert cues(tmp_path / "a.ass", text) == [(1.0, 2.5, "Well, hello\nyou")]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252"])
+def test_any_common_encoding(tmp_path, encoding):
+    assert cues(tmp_path / "a.srt", "1\n00:00:01,000 --> 00:00:02,000\nCafé über\n", encoding)[0][2] == "Café über"
+
+
+def test_what_lies_beyond_the_video_or_makes_no_sense_is_left_out(tmp_path):
+    spans = (("01", "09", "long"), ("08", "09", "beyond"), ("03", "02", "back"))
+    text = "".join(f"00:00:{start},000 --> 00:00:{end},000\n{words}\n\n" for start, end, words in spans)
+    assert cues(tmp_path / "a.srt", text, duration=5.0) == [(1.0, 5.0, "long")]
+    assert cues(tmp_path / "b.srt", "no subtitles at all") == []
+
+
+def test_files_beside_a_video_are_known_by_their_names(tmp_path):
+    for name in (
+        "talk.srt",
+        "talk.en.vtt",
+        "talk.pt-BR.srt",
+        "talk.en.forced.srt",
+        "talk.mp4.ass",
+        "talk.part2.srt",
+        "talks.srt",
+    ):
+        (tmp_path / name).write_text(SRT)
+    (tmp_path / "talk.fr.srt").mkdir()
+    (tmp_path / "talk.it.srt").write_text("")
+    found = {one.path.name: (one.language, one.forced) for one in beside(tmp_path / "talk.mp4")}
+    assert found == {
+        "talk.srt": (None, False),
+        "talk.en.vtt": ("en", False),
+        "talk.pt-BR.srt": ("pt-br", False),
+        "talk.en.forced.srt": ("en", True),
+        "talk.mp4.ass": (None, False),
+    }
+    before = beside(tmp_path / "talk.mp4")
+    os.utime(tmp_path / "talk.srt", (1, 1))
+    assert [one.stamp for one in before] != [one.stamp for one in beside(tmp_path / "talk.mp4")]
+
+
+def test_a_pipe_in_place_of_a_file_makes_nothing_wait(tmp_path):
+    os.mkfifo(tmp_path / "talk.srt")
+    assert beside(tmp_path / "talk.mp4") == []
+    assert read(tmp_path / "talk.srt", 10.0) == []
+
+
+def track(language, *texts, forced=False, number=2):
+    return Track(number, "subrip", language, None, forced, [Cue(n, n + 1.0, text) for n, text in enumerate(texts)])
+
+
+def test_one_of_each_language_is_taken_the_file_beside_first(tmp_path):
+    (tmp_path / "talk.en.srt").write_text(SRT)
+    tracks = [track("eng", "inside"), track("fra", "dedans", number=3), track("deu", "Schild", forced=True, number=4)]
+    found = lines_of(beside(tmp_path / "talk.mp4"), tracks, 100.0)
+    assert {source: lines[0].language for source, lines in found.items()} == {
+        "talk.en.srt": "en",
+        "subtitles 3 (fra)": "fra",
+    }
+    assert lines_of([], [track(None)], 100.0) == {}  # pictures: nothing to read
+
+
+def test_captions_that_roll_are_told_once():
+    found = lines_of([], [track("eng", "one", "one\ntwo", "two\nthree")], 100.0)["subtitles 2 (eng)"]
+    assert [line.text for line in found] == ["one", "two", "three"]
+
+
+def test_notes_on_sounds_are_marked_and_words_are_not():
+    marks = {
+        text: sounds(text)
+        for text in ("[Applause]", "(upbeat music)", "♪ I will survive ♪", "♪♪", "...", "Hello (there)")
+    }
+    assert list(marks.values()) == ["sound", "music", "sung", "music", "sound", None]
