@@ -257,7 +257,7 @@ def _show(outcome: Outcome, results: Results, json: bool) -> None:
                 task["ability"],
                 task["metric"],
                 f"{task['queries']:,}",
-                f"{task['corpus']:,}",
+                f"{task['among']:,}",
                 f"{task['chance']:.3f}",
                 f"{task['score']:.3f}",
                 f"{task['low']:.3f}-{task['high']:.3f}" if spread > 0 else "",

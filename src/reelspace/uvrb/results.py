@@ -11,8 +11,9 @@ All of it is the same bytes for the same data, model, versions and options. How 
 
 `manifest.json`: `format` (1), `suite`, `size` (of worlds; else null), `limit`, `model` (`name`, `fingerprint`, `dim`,
 `sampling`, …), `protocol`, `versions`, and `tasks`: for each, in the suite's order, its `ability`, `metric`,
-`instruction`, `queries` and `corpus` (how many), `score`, `low`, `high`, `chance`, `failures` (how many), `data` (a
-digest of what was asked, among what, and what is right) and `revision` (the commit that its data were fetched from).
+`instruction`, `queries` and `corpus` (how many), `among` (how many candidates a query has at most), `score`, `low`,
+`high`, `chance`, `failures` (how many), `data` (a digest of what was asked, among what, and what is right) and
+`revision` (the commit that its data were fetched from).
 
 A line of `queries/`: `qid`; `score`, the task's metric for it; `low` and `high`, the least and most it could be if
 candidates whose scores are within 1e-6 of each other had been ranked in another order (equal where nothing hangs on

@@ -326,6 +326,7 @@ class TaskScores:
             "instruction": self.instruction,
             "queries": len(self.loaded.right),
             "corpus": len(self.loaded.corpus),
+            "among": max(map(len, pools.values())) if (pools := self.loaded.pools) else len(self.loaded.corpus),
             "score": score,
             "low": low,
             "high": high,
