@@ -103,7 +103,9 @@ def compare(first: Embedder, second: Embedder, items: Sequence[Item] | None = No
     for side in ("query", "candidate"):
         pair = [_encoded(one, side, items, reasons) for one in (first, second)]
         rows[side] = pair
-        cosines = (pair[0].astype(np.float64) * pair[1]).sum(axis=1)
+        one, other = (made.astype(np.float64) for made in pair)
+        lengths = np.sqrt((one**2).sum(axis=1) * (other**2).sum(axis=1))
+        cosines = np.round((one * other).sum(axis=1) / lengths, 12)  # one and the same vector: exactly 1
         compared += [
             Compared(side, _named(item), float(cosine))
             for item, cosine in zip(items, cosines, strict=True)
