@@ -27,6 +27,6 @@ def test_a_search_report_has_the_documented_keys():
     hit = Hit(rank=1, path="/a.mp4", start=1.5, end=4, score=0.5, video="ab")
     report = SearchReport(query=Query(text=["a dog"]), model="lite", match=True, page=1, hits=[hit])
     shown = json.loads(report.model_dump_json())
-    assert list(shown) == ["query", "model", "match", "page", "hits", "rerank"]
+    assert list(shown) == ["query", "model", "by", "match", "page", "hits", "rerank"]
     assert list(shown["hits"][0])[:6] == ["rank", "path", "start", "end", "score", "video"]
     assert str(hit) == "/a.mp4@1.5-4"
