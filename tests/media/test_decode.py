@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from clips import every_frame, read_barcode, read_barcodes, write_clip
+from clips import Scene, every_frame, read_barcode, read_barcodes, write_clip
 from reelspace.errors import MediaError
 from reelspace.item import Span
+from reelspace.media import decode
 from reelspace.media.decode import Video, sample
 from reelspace.media.policy import Centres, Fps, Sampling, Uniform
 from reelspace.media.windows import Fixed, Window
@@ -139,6 +140,22 @@ def test_jumping_far_decodes_little(tmp_path):
         ticks = 0
         list(video.samples([Window(0, 2), Window(18, 20)], Sampling(Uniform(2), edge=64)))
         assert ticks < 200
+
+
+def test_several_frames_at_once_come_out_as_one_after_another(tmp_path, monkeypatch):
+    """Where key frames are far apart frames are decoded side by side: no pixel and no time differs."""
+    path = write_clip(tmp_path / "long.mp4", scenes=[Scene(4, seed=1), Scene(4, seed=2)], gop=60, bframes=3)
+    wanted, seen = [239, 3, 100, 101, 130, 60, 0, 187], []
+    for longest in (1, 1 << 30):
+        monkeypatch.setattr(decode, "LONG_GROUP", longest)
+        with Video(path) as video:
+            side_by_side = "SLICE" not in str(video._stream.thread_type)
+            frames = video.frames(wanted, edge=120)
+            again = video.sample(1.0, 5.0, Sampling(Uniform(8), edge=64))
+            seen.append((side_by_side, frames, again.pixels, again.times))
+    assert [one[0] for one in seen] == [True, False]
+    assert read_barcodes(seen[0][1]) == wanted
+    assert all(np.array_equal(one, other) for one, other in zip(*(one[1:] for one in seen), strict=True))
 
 
 def test_of_key_frames_alone_each_is_shown_up_to_the_next(kind, clip):

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 LONGEST = 7 * 24 * 3600.0  # seconds
 # Frames left in a group of pictures from which on seeking to the next one is cheaper than decoding through.
 WORTH_A_SEEK = 8
+# Frames from one key frame to the next, on average, from which on it pays to decode several at once.
+LONG_GROUP = 24
 # After a seek Ogg guesses the times of its packets, and is often wrong.
 WITHOUT_SEEKING = ("ogg",)
 # They tell when packets are decoded, not when frames are shown: what is made of that is wrong where the two differ.
@@ -92,15 +94,19 @@ class Video:
         keys: bool = False,
     ) -> None:
         self.path = regular(Path(path))
-        self._tick, self._through, self.keys = tick, through, keys
+        self._tick, self.keys = tick, keys
         self._damaged = False
         self._complaints = 0  # of the decoder
         self._lost: set[int] = set()  # indices of frames that are damaged, or that another had to stand for
+        self._side_by_side = through
         self._animation = remade(self.path, tick)
         self._container, self._stream = self._open()
         try:
             self._table = read_table(self.path, self._container, self._stream, tick, self._animation)
             ignore_all_but(self._stream)
+            long = len(self._table.pts) >= LONG_GROUP * len(self._table.keys)
+            self._side_by_side = through or (long and not keys)
+            self._thread(self._stream)
             self._seekable = self._container.format.name not in WITHOUT_SEEKING
             self._counted = self._table.untimed or self._labels_lie()
             if self._counted:
@@ -441,10 +447,16 @@ class Video:
 
     def _open(self) -> tuple[InputContainer, VideoStream]:
         container, stream = open_video(self.path, self._animation)
-        # Measured: after a seek H.264 comes faster one frame after another, the others with frames side by side.
-        one_by_one = stream.codec.canonical_name == "h264" and not self._through
-        stream.thread_type = "SLICE" if one_by_one else "AUTO"
+        self._thread(stream)
         return container, stream
+
+    def _thread(self, stream: VideoStream) -> None:
+        """Has a decoder that is not in use yet work on several frames at once, but where it would mostly wait for them.
+
+        Measured: a few frames after a seek H.264 comes faster one frame after another, the others side by side.
+        """
+        one_by_one = stream.codec.canonical_name == "h264" and not self._side_by_side
+        stream.thread_type = "SLICE" if one_by_one else "AUTO"
 
     def _reopen(self) -> None:
         self._container.close()
