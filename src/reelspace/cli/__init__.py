@@ -26,6 +26,7 @@ from reelspace.cli import (
     search,
     status,
     synth,
+    train,
     transcript,
     use,
     uvrb,
@@ -68,6 +69,7 @@ for module in (
     uvrb,
     bench,
     synth,
+    train,
 ):
     module.register(app)
 

@@ -21,7 +21,7 @@ def register(app: typer.Typer) -> None:
 
 @synth.callback()
 def overview() -> None:
-    """Make a training set of seven retrieval tasks from weakly captioned videos.
+    """Make a training set from weakly captioned videos.
 
     \b
     Examples

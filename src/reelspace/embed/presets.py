@@ -146,7 +146,11 @@ def _qwen_vl(name: str, preset: Mapping[str, Any], folder: Path | None, options:
         declared = Readout.read(folder).declared()
     readout = Readout.of({**declared, **changes})
     if folder is not None:
+        from reelspace.embed.qwen_vl.module import adapted
+
         there = folder
+        if (base := adapted(folder)) is not None:
+            return QwenVLEmbedder(name, lambda: base, readout, adapter=lambda: there, **running)
         return QwenVLEmbedder(name, lambda: there, readout, **running)
     source, revision, adapter = preset["source"], preset["revision"], preset.get("adapter")
     pinned = preset.get("adapter_revision", "")

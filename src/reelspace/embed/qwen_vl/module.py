@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import sys
 from collections.abc import Sequence
 from functools import cached_property
@@ -48,7 +49,10 @@ class QwenVL(InputModule):  # type: ignore[misc]  # its stubs are not read
         """From a folder with weights, tokenizer and `readout.json`, as sentence-transformers calls it."""
         arguments = options.get("model_kwargs") or {}
         folder = Path(model_name_or_path, options.get("subfolder") or "")
-        return cls.opened(folder, Readout.read(folder), **arguments)
+        base = adapted(folder)
+        if base is None:
+            return cls.opened(folder, Readout.read(folder), **arguments)
+        return cls.opened(base, Readout.read(folder), folder, **arguments)
 
     @classmethod
     def opened(cls, folder: Path, readout: Readout, adapter: Path | None = None, **arguments: Any) -> Self:
@@ -86,8 +90,11 @@ class QwenVL(InputModule):  # type: ignore[misc]  # its stubs are not read
         return cls(backbone.eval(), tokenizer, readout)
 
     def save(self, output_path: str, *args: Any, safe_serialization: bool = True, **kwargs: Any) -> None:
-        """Writes weights, tokenizer and `readout.json`."""
-        self.backbone.save_pretrained(output_path)
+        """Writes weights, tokenizer and `readout.json`; of a model with a LoRA adapter in it, the adapter alone."""
+        if (adapters := getattr(self.backbone, "peft_config", None)) is None:
+            self.backbone.save_pretrained(output_path)
+        else:
+            _save_adapter(self.backbone, adapters["default"], Path(output_path))
         self.tokenizer.save_pretrained(output_path)
         self.readout.write(Path(output_path))
 
@@ -208,6 +215,32 @@ class QwenVL(InputModule):  # type: ignore[misc]  # its stubs are not read
             if grid is not None and family.kind == "video_llama_3":
                 inputs[f"{name}_merge_sizes"] = torch.full((len(grid),), merge, device=grid.device)
         return inputs
+
+
+def adapted(folder: Path) -> Path | None:
+    """The folder of the model that an adapter in this folder belongs to; `None` where there is no adapter."""
+    path = folder / "adapter_config.json"
+    if not path.exists():
+        return None
+    from reelspace.embed.presets import load
+    from reelspace.embed.qwen_vl.embedder import QwenVLEmbedder
+
+    base = load(json.loads(path.read_text("utf-8"))["base_model_name_or_path"])
+    if not isinstance(base, QwenVLEmbedder):
+        raise ModelError(f"{folder} is an adapter of {base.name}, which is no Qwen-VL model.")
+    return base.folder
+
+
+def _save_adapter(backbone: Any, settings: Any, folder: Path) -> None:
+    """As PEFT writes it, so that it reads it too."""
+    from peft import get_peft_model_state_dict
+    from safetensors.torch import save_file
+
+    held = get_peft_model_state_dict(backbone, adapter_name="default")
+    folder.mkdir(parents=True, exist_ok=True)
+    named = {f"base_model.model.{name}": weight.contiguous() for name, weight in held.items()}
+    save_file(named, str(folder / "adapter_model.safetensors"), metadata={"format": "pt"})
+    settings.save_pretrained(str(folder))
 
 
 _ARGUMENTS = frozenset(

@@ -1,0 +1,274 @@
+"""Hard negatives: for every query of a task, candidates of other rows that a prober finds near it (GVE §3.3).
+
+Candidates are embedded once each into a store of the engine's own, so that mining can be stopped and gone on with, and
+a store of many is searched exactly. A positive is never its own negative: whatever has its content or shows its video
+is left out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reelspace.embed.base import Embedder
+from reelspace.errors import ReelspaceError
+from reelspace.index.base import Found
+from reelspace.index.exact import MatrixStore
+from reelspace.synth.shards import aside, write_json, write_text
+from reelspace.train.mixture import Task
+from reelspace.train.probe import Encoder, encoded_candidates, encoded_queries
+from reelspace.train.rows import Row, content, key
+
+AT_ONCE = 256
+"""Items embedded between two commits."""
+
+
+@dataclass(frozen=True)
+class Mining:
+    """Which of the near ones are taken.
+
+    Attributes:
+        count: K, how many a query is given.
+        skip: how many of the nearest are passed over: they are the likeliest to be right after all.
+        margin: a candidate must score at least this much less than the positive; `None`: any score will do.
+        depth: how many of the nearest are looked at.
+    """
+
+    count: int = 1
+    skip: int = 0
+    margin: float | None = None
+    depth: int = 64
+
+
+@dataclass(frozen=True)
+class Share:
+    """One of n equal shares of the work, counted from 0."""
+
+    index: int = 0
+    of: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.index}-of-{self.of}"
+
+
+WHOLE = Share()
+
+
+Tick = Callable[[int, int], None]
+"""Told how many items are done, and of how many."""
+
+
+def _silent(done: int, of: int) -> None: ...
+
+
+def embed(prober: Encoder, task: Task, folder: Path, dim: int, share: Share = WHOLE, tick: Tick = _silent) -> None:
+    """Embeds a share of the task's candidates, each once; what is in the folder already is not embedded again.
+
+    Args:
+        dim: length of the prober's vectors.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    marker = folder / f"{share}.done"
+    if marker.exists():
+        return
+    store = MatrixStore(folder / f"candidates-{share}", dim)
+    places = _distinct(task)[share.index :: share.of]
+    missing = places[~np.isin(places, store.ids)]
+    for start in range(0, len(missing), AT_ONCE):
+        part = missing[start : start + AT_ONCE]
+        good, vectors = encoded_candidates(prober, task, [task.rows[int(place)] for place in part])
+        if good:
+            store.add(part[good], vectors)
+        tick(len(places) - len(missing) + start + len(part), len(places))
+    marker.touch()
+
+
+def search(
+    prober: Encoder,
+    task: Task,
+    mining: Mining,
+    folder: Path,
+    dim: int,
+    share: Share = WHOLE,
+    tick: Tick = _silent,
+) -> NDArray[np.int64]:
+    """The rows whose candidates are hard negatives of each row's query: int64 `[rows, K]`, −1 where there is none; only
+    the rows of the share are filled.
+
+    Raises:
+        ReelspaceError: other shares have to embed their candidates first.
+    """
+    store = _gathered(folder, dim, share)
+    first = {content(task.rows[int(place)].candidate): int(place) for place in store.ids}
+    found = np.full((len(task.rows), mining.count), -1, dtype=np.int64)
+    places = np.arange(len(task.rows))[share.index :: share.of]
+    for start in range(0, len(places), AT_ONCE):
+        part = places[start : start + AT_ONCE]
+        rows = [task.row(int(place)) for place in part]
+        good, queries = encoded_queries(prober, task, rows)
+        answers = store.search(queries, mining.depth + mining.skip) if good else []
+        for position, query, answer in zip(good, queries, answers, strict=True):
+            own = first.get(content(rows[position].candidate))
+            right = None if own is None else float(query @ store.vectors(np.array([own]))[0])
+            picked = _picked(task, rows[position], answer, right, mining)
+            found[part[position], : len(picked)] = picked
+        tick(start + len(part), len(places))
+    return found
+
+
+def _distinct(task: Task) -> NDArray[np.int64]:
+    """The place of the first row of each candidate, by content."""
+    seen: dict[int, int] = {}
+    for place in range(len(task.rows)):
+        seen.setdefault(content(task.rows[place].candidate), place)
+    return np.array(sorted(seen.values()), dtype=np.int64)
+
+
+def _gathered(folder: Path, dim: int, share: Share) -> MatrixStore:
+    """All candidates in one store; where there is a single share, its own."""
+    parts = [Share(index, share.of) for index in range(share.of)]
+    waiting = [part for part in parts if not (folder / f"{part}.done").exists()]
+    if waiting:
+        raise ReelspaceError(
+            f"{folder}: {len(waiting)} of {share.of} shares have not embedded their candidates yet; "
+            "run this one again when they have."
+        )
+    if share.of == 1:
+        return MatrixStore(folder / f"candidates-{share}", dim)
+    whole = MatrixStore(folder / f"all-for-{share}", dim)
+    for part in parts:
+        held = MatrixStore(folder / f"candidates-{part}", dim)
+        fresh = held.ids[~np.isin(held.ids, whole.ids)]
+        if len(fresh):
+            whole.add(fresh, held.vectors(fresh))
+    return whole
+
+
+def _picked(task: Task, row: Row, answer: Found, right: float | None, mining: Mining) -> list[int]:
+    """The nearest that are neither the positive nor of its video nor the query itself."""
+    own = {key(row.candidate), content(row.candidate), content(row.query)}
+    others = []
+    for place, score in zip(answer.ids.tolist(), answer.scores.tolist(), strict=True):
+        part = task.rows[place].candidate
+        if {key(part), content(part)} & own:
+            continue
+        others.append((place, score))
+    near = others[mining.skip :]
+    if mining.margin is not None and right is not None:
+        near = [(place, score) for place, score in near if score <= right - mining.margin]
+    return [place for place, _ in near[: mining.count]]
+
+
+def write(task: Task, found: NDArray[np.int64], path: Path) -> None:
+    """The task's rows with these hard negatives, as JSONL that a mixture reads; whole or not at all."""
+    lines = []
+    for place in range(len(task.rows)):
+        row = task.rows[place]
+        negatives = [{"part": _plain(task.rows[int(other)].candidate)} for other in found[place] if other >= 0]
+        told: dict[str, Any] = {
+            "id": row.id,
+            "query": _plain(row.query),
+            "candidate": _plain(row.candidate),
+            "negatives": negatives,
+        }
+        if row.instruction:
+            told["instruction"] = row.instruction
+        lines.append(json.dumps(told, ensure_ascii=False, sort_keys=True) + "\n")
+    write_text("".join(lines), path)
+
+
+def _plain(part: Any) -> dict[str, Any]:
+    told: dict[str, Any] = part.model_dump(exclude_none=True)
+    return {name: value for name, value in told.items() if value != ""}
+
+
+def claim(folder: Path, what: dict[str, Any]) -> None:
+    """Says what a folder's embeddings are of; a folder that is of something else is refused.
+
+    Raises:
+        ReelspaceError: the folder holds the work of another model, source or setting.
+    """
+    path = folder / "mining.json"
+    if path.exists() and json.loads(path.read_text("utf-8")) != what:
+        raise ReelspaceError(
+            f"{folder} holds what was mined with another model, source or setting; choose another folder."
+        )
+    write_json(what, path)
+
+
+def declared(mining: Mining, task: Task, prober: str) -> dict[str, Any]:
+    """What `claim` compares."""
+    return {"prober": prober, "source": task.rows.fingerprint, "mining": asdict(mining)}
+
+
+def filled(found: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """The answers of all shares as one."""
+    return np.asarray(np.maximum.reduce(list(found)), dtype=np.int64)
+
+
+def mined(
+    prober: Embedder,
+    task: Task,
+    mining: Mining,
+    output: Path,
+    shard: str | None = None,
+    tick: Callable[[float], None] = lambda part: None,
+) -> Path:
+    """Mines a task, or a share of it, into `output/TASK.jsonl`; what is there of an earlier try is used.
+
+    Args:
+        shard: `i/n`, counted from 1.
+        tick: told how much more is done, in thousandths.
+
+    Returns:
+        The rows' file, or of a share the part that it wrote.
+
+    Raises:
+        ReelspaceError: other shares are not as far; or the folder holds other work.
+    """
+    share, name = _share(shard), "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in task.name)
+    folder, path = output / f"{name}.parts", output / f"{name}.jsonl"
+    claim(folder, declared(mining, task, prober.fingerprint))
+    told = _Halves(tick)
+    embed(prober, task, folder, prober.dim, share, told.first)
+    part = folder / f"found-{share}.npy"
+    if not part.exists():
+        with aside(part) as file, file.open("wb") as raw:
+            np.save(raw, search(prober, task, mining, folder, prober.dim, share, told.second))
+    parts = [folder / f"found-{Share(index, share.of)}.npy" for index in range(share.of)]
+    if not all(file.exists() for file in parts):
+        return part
+    write(task, filled([np.load(file) for file in parts]), path)
+    return path
+
+
+def _share(shard: str | None) -> Share:
+    if shard is None:
+        return WHOLE
+    index, _, of = shard.partition("/")
+    if not (index.isdecimal() and of.isdecimal() and 1 <= int(index) <= int(of)):
+        raise ReelspaceError(f"“{shard}” is no share: write I/N with 1 ≤ I ≤ N, as 3/8.")
+    return Share(int(index) - 1, int(of))
+
+
+class _Halves:
+    """Two countings as one that goes up to a thousand."""
+
+    def __init__(self, tick: Callable[[float], None]) -> None:
+        self._tick, self._told = tick, 0.0
+
+    def first(self, done: int, of: int) -> None:
+        self._to(500 * done / of)
+
+    def second(self, done: int, of: int) -> None:
+        self._to(500 + 500 * done / of)
+
+    def _to(self, part: float) -> None:
+        self._tick(part - self._told)
+        self._told = part

@@ -1,0 +1,417 @@
+"""The run: sentence-transformers' trainer, fed one task a step as the epoch's plan says."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer, SentenceTransformerTrainingArguments
+from torch.utils.data import BatchSampler, DataLoader, SequentialSampler
+from transformers import PrinterCallback, TrainerCallback
+
+from reelspace.embed import load
+from reelspace.errors import ReelspaceError
+from reelspace.synth.shards import write_json
+from reelspace.train.config import LOG, Config
+from reelspace.train.data import Seat, Steps, collate
+from reelspace.train.draws import Plan, counts, plan
+from reelspace.train.losses import Shown, make_loss
+from reelspace.train.mine import Share, embed, filled, search
+from reelspace.train.mixture import Mixture, Task, described
+from reelspace.train.model import card, load_weights, prepare, publish, save_weights
+from reelspace.train.probe import Cost, Encoder, alignment, measured, probe
+from reelspace.train.schedule import Alignment, Epoch
+
+if TYPE_CHECKING:
+    from reelspace.embed.qwen_vl.embedder import QwenVLEmbedder
+
+log = logging.getLogger(__name__)
+Say = Callable[[str], None]
+
+COMPLETE = "complete"
+"""In a checkpoint that was written to its end."""
+PROGRESS = "progress.json"
+_FORMS = {"bf16": {"bf16": True}, "fp16": {"fp16": True}, "fp32": {}}
+_OURS = ("task", "failed")
+_SCHEDULERS = {"cosine": "cosine", "linear": "linear", "constant": "constant_with_warmup"}
+
+
+def run(config: Config, base: Path = Path(), say: Say = print) -> Path:
+    """Trains, from the last whole checkpoint in the output folder if there is one.
+
+    Args:
+        base: where relative sources and the output begin.
+        say: is told how it goes, a line at a time.
+
+    Returns:
+        The folder of the trained model, `OUTPUT/model`.
+
+    Raises:
+        ReelspaceError: the configuration, the mixture or the model will not do; or the output folder holds another run.
+    """
+    output = base / config.output
+    embedder = trainable(config.model)
+    tasks = Mixture(config.mixture, base, config.seed).tasks
+    seat = _seat()
+    if seat.rank == 0:
+        _claim(output, config)
+    model = embedder.model
+    prepare(model, config)
+    steps = Epoch(0, config.epochs, tuple(t.name for t in tasks), tuple(t.batches / seat.world for t in tasks)).steps
+    data = Steps(tasks, model.preprocess, embedder.sampling, config.seed, steps, seat)
+    trainer = MixtureTrainer(config, output, embedder, data, say)
+    checkpoint = last_checkpoint(output)
+    trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
+    if trainer.is_world_process_zero():
+        publish(model, output / "model", config, card(config, described(tasks), trainer.state.global_step))
+    return output / "model"
+
+
+def trainable(name: str) -> QwenVLEmbedder:
+    """The embedder of that name, if its weights can be trained here.
+
+    Raises:
+        ReelspaceError: it is none of ours.
+    """
+    from reelspace.embed.qwen_vl.embedder import QwenVLEmbedder
+
+    embedder = load(name)
+    if not isinstance(embedder, QwenVLEmbedder):
+        raise ReelspaceError(f"{name} cannot be trained here: what can are Qwen-VL models with a readout.")
+    return embedder
+
+
+def last_checkpoint(output: Path) -> Path | None:
+    """The last checkpoint that was written to its end."""
+    whole = [path.parent for path in output.glob(f"checkpoint-*/{COMPLETE}")]
+    return max(whole, key=lambda path: int(path.name.rpartition("-")[2]), default=None)
+
+
+def _claim(output: Path, config: Config) -> None:
+    """An output folder belongs to one run; unfinished checkpoints of it are swept away."""
+    told = config.model_dump(mode="json", exclude={"output", "workers", "log_every", "save_every", "keep"})
+    path = output / "run.json"
+    if path.exists() and json.loads(path.read_text("utf-8")) != told:
+        raise ReelspaceError(f"{output} holds another run; choose another output, or delete it.")
+    write_json(told, path)
+    for folder in output.glob("checkpoint-*"):
+        if not (folder / COMPLETE).exists():
+            shutil.rmtree(folder)
+
+
+def _seat() -> Seat:
+    from accelerate import PartialState
+
+    state = PartialState()
+    return Seat(state.process_index, state.num_processes)
+
+
+def _arguments(config: Config, output: Path) -> SentenceTransformerTrainingArguments:
+    from importlib.util import find_spec
+
+    return SentenceTransformerTrainingArguments(
+        output_dir=str(output),
+        num_train_epochs=config.epochs,
+        max_steps=config.max_steps or -1,
+        learning_rate=config.learning_rate,
+        weight_decay=config.weight_decay,
+        lr_scheduler_type=_SCHEDULERS[config.scheduler],
+        warmup_steps=config.warmup_steps,
+        optim={"adamw": "adamw_torch", "lion": "lion_32bit"}[config.optimizer],
+        max_grad_norm=config.max_grad_norm,
+        seed=config.seed,
+        data_seed=config.seed,
+        logging_steps=config.log_every,
+        logging_nan_inf_filter=False,
+        save_steps=config.save_every,
+        save_total_limit=config.keep,
+        report_to=["tensorboard"] if find_spec("tensorboard") else [],
+        per_device_train_batch_size=1,  # a sample of the loader is a whole batch
+        dataloader_num_workers=config.workers,
+        remove_unused_columns=False,
+        ddp_find_unused_parameters=False,
+        disable_tqdm=True,
+        use_cpu=not (torch.cuda.is_available() or torch.backends.mps.is_available()),
+        **_FORMS[config.precision],
+    )
+
+
+class MixtureTrainer(SentenceTransformerTrainer):  # type: ignore[misc]  # its stubs are not read
+    """A step is a batch of one task; an epoch begins with its plan."""
+
+    def __init__(self, config: Config, output: Path, embedder: QwenVLEmbedder, data: Steps, say: Say) -> None:
+        self.config, self.output, self.embedder, self.data, self.say = config, output, embedder, data, say
+        self.names = tuple(task.name for task in data.tasks)
+        self.schedule = config.schedule.made()
+        self.by_task: dict[int, Shown] = {}
+        self.epoch_loss: dict[str, tuple[float, int]] = {}
+        self.flops: dict[int, int] = {}
+        self.trained = Cost()
+        self.waited = 0.0
+        self.failed: list[str] = []
+        loss = make_loss(embedder.model, config.loss.made(), config.loss.micro_batch_tokens, config.loss.gather)
+        super().__init__(model=embedder.model, args=_arguments(config, output), loss=loss, callbacks=[_Planning(self)])
+        self.remove_callback(PrinterCallback)
+
+    # Data.
+
+    def get_train_dataloader(self) -> DataLoader[Any]:
+        """One sample is a whole batch, this process's own: nothing is left for accelerate to divide."""
+        workers = self.config.workers
+        return DataLoader(
+            self.data,
+            batch_sampler=BatchSampler(SequentialSampler(range(len(self.data))), 1, drop_last=False),
+            collate_fn=collate,
+            num_workers=workers,
+            prefetch_factor=4 if workers else None,
+        )
+
+    def get_batch_samples(self, epoch_iterator: Iterator[Any], num_batches: int, device: Any) -> Any:
+        began = time.perf_counter()
+        found = super().get_batch_samples(epoch_iterator, num_batches, device)
+        self.waited += time.perf_counter() - began
+        return found
+
+    # The loss.
+
+    def compute_loss(self, model: Any, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+        task, failed = inputs.pop("task"), inputs.pop("failed")
+        self._note(failed)
+        self.loss.shown = self.by_task.setdefault(task, Shown())
+        return super().compute_loss(model, inputs, *args, **kwargs)
+
+    def training_step(self, model: Any, inputs: dict[str, Any], num_items_in_batch: Any = None) -> torch.Tensor:
+        task = inputs["task"]
+        before = self.by_task.get(task, Shown()).loss, self.by_task.get(task, Shown()).rows
+        if task not in self.flops:
+            self.flops[task] = self._counted(inputs)
+        began = time.perf_counter()
+        loss = super().training_step(model, inputs, num_items_in_batch)
+        self.trained += Cost(time.perf_counter() - began, self.flops[task])
+        shown = self.by_task[task]
+        total, rows = self.epoch_loss.get(self.names[task], (0.0, 0))
+        self.epoch_loss[self.names[task]] = total + shown.loss - before[0], rows + shown.rows - before[1]
+        if not torch.isfinite(loss):
+            raise ReelspaceError(
+                f"The loss is {loss.item()} at step {self.state.global_step + 1}; lower the learning rate."
+            )
+        return loss
+
+    def _counted(self, inputs: dict[str, Any]) -> int:
+        """About what a step of this task takes: the first one's forward pass three times over, four in pieces.
+
+        It is counted apart from the step, and leaves the random state as it was: while operations are counted PyTorch
+        computes them in another way, and the last bits differ.
+        """
+        features, _ = self.collect_features(self._prepare_inputs({k: v for k, v in inputs.items() if k not in _OURS}))
+        cost = Cost()
+        with torch.random.fork_rng(), torch.no_grad(), measured(cost):
+            for column in features:
+                self.embedder.model(dict(column))
+        return cost.flops * (3 if self.config.loss.micro_batch_tokens is None else 4)
+
+    def _note(self, failed: list[str]) -> None:
+        self.failed += failed
+        for reason in failed:
+            log.warning("unreadable: %s", reason)
+        seen = sum(shown.rows for shown in self.by_task.values()) + 1000
+        if len(self.failed) > self.config.failures * seen:
+            raise ReelspaceError(f"Too many rows cannot be read ({len(self.failed)}); the last: {self.failed[-1]}")
+
+    # The plan.
+
+    def plan_epoch(self, number: int) -> None:
+        """Probes and draws the epoch; one that was begun before goes on as it was drawn."""
+        path = self.output / "epochs" / f"{number}.json"
+        begins = self.state.global_step % len(self.data) == 0
+        if begins:  # a plan that is there was drawn by a run that got further before it was killed
+            known = self._probed(number) if self.schedule.needs == "alignment" else {}
+            if self.is_world_process_zero():
+                self._draw(number, known, path)
+            self.accelerator.wait_for_everyone()
+        self.data.plan = _read(number, path)
+        self._mined(number, begins)
+        self.epoch_loss = {} if begins else self._held_losses()
+
+    def _draw(self, number: int, known: dict[str, Alignment], path: Path) -> None:
+        losses = self.epoch_loss or self._held_losses()
+        epoch = Epoch(
+            number,
+            self.config.epochs,
+            self.names,
+            tuple(task.batches / self.args.world_size for task in self.data.tasks),
+            known,
+            {task: total / rows for task, (total, rows) in losses.items() if rows},
+        )
+        before = _read(number - 1, path.with_name(f"{number - 1}.json")).after() if number else (0,) * len(self.names)
+        drawn = plan(self.schedule, epoch, before, self.config.seed)
+        found = {task: asdict(row) for task, row in known.items()}
+        write_json({"dealt": list(drawn.dealt), "tasks": drawn.tasks.tolist(), "alignment": found}, path)
+        self._write({"event": "plan", "epoch": number, "draws": counts(drawn, self.names)})
+
+    def _prober(self, number: int) -> Encoder:
+        """Before the first epoch a model that is named, where one is; then what has been learnt so far."""
+        named = self.config.schedule.prober
+        return load(named) if named is not None and number == 0 else self.embedder
+
+    def _probed(self, number: int) -> dict[str, Alignment]:
+        prober, cost = self._prober(number), Cost()
+        seat = self.args.process_index, self.args.world_size
+        found = {}
+        with resting(self.embedder.model), measured(cost):
+            for task in self.data.tasks:
+                sums = probe(prober, task, self.config.schedule.pairs, self.config.seed, number, seat)
+                found[task.name] = alignment(self._summed(sums))
+        told = {task: asdict(row) for task, row in found.items()}
+        self._write({"event": "probe", "epoch": number, "cost": asdict(cost), "alignment": told})
+        if self.is_world_process_zero():
+            shown = ", ".join(f"{task} {row.matched:.3f}" for task, row in found.items())
+            self.say(f"epoch {number + 1}: alignment {shown} ({cost.seconds:.0f} s)")
+        return found
+
+    def _summed(self, sums: np.ndarray) -> np.ndarray:
+        if self.args.world_size == 1:
+            return sums
+        whole = torch.from_numpy(sums).to(self.args.device, torch.float64 if self.args.device.type != "mps" else None)
+        return np.asarray(self.accelerator.reduce(whole, "sum").cpu().numpy())
+
+    def _mined(self, number: int, begins: bool) -> None:
+        """Hard negatives anew, where the run asks for them; every process does its share."""
+        if self.config.mining is None:
+            return
+        prober, cost = self._prober(number), Cost()
+        tasks = []
+        for task in self.data.tasks:
+            path = self.output / "epochs" / f"{number}-{_plain(task.name)}.npy"
+            if task.config.hard_negatives:
+                if begins:
+                    with resting(self.embedder.model), measured(cost):
+                        self._mine(prober, task, path)
+                tasks.append(replace(task, negatives=np.load(path)))
+            else:
+                tasks.append(task)
+        if begins:
+            self._write({"event": "mine", "epoch": number, "cost": asdict(cost)})
+        self.data.tasks = tuple(tasks)
+
+    def _mine(self, prober: Encoder, task: Task, path: Path) -> None:
+        assert self.config.mining is not None
+        mining, folder = self.config.mining.made(task.config.hard_negatives), path.with_suffix(".parts")
+        share = Share(self.args.process_index, self.args.world_size)
+        embed(prober, task, folder, self.embedder.dim, share)
+        self.accelerator.wait_for_everyone()
+        found = search(prober, task, mining, folder, self.embedder.dim, share)
+        np.save(folder / f"found-{share}.npy", found)
+        self.accelerator.wait_for_everyone()
+        if self.is_world_process_zero():
+            np.save(path, filled([np.load(part) for part in sorted(folder.glob("found-*.npy"))]))
+            shutil.rmtree(folder)
+        self.accelerator.wait_for_everyone()
+
+    # What is written.
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        if "loss" in logs:
+            logs = {**logs, **self._whole().means()}
+            spent = self.waited + self.trained.seconds
+            logs["waiting_for_data"] = self.waited / spent if spent else 0.0
+            tasks = {
+                self.names[task]: {"loss": shown.loss / shown.rows, **shown.means(), "rows": shown.rows}
+                for task, shown in sorted(self.by_task.items())
+                if shown.rows
+            }
+            self._write(
+                {"event": "step", "step": self.state.global_step, **logs, "cost": asdict(self.trained), "tasks": tasks}
+            )
+            logs |= {
+                f"{name}/{task}": row[name] for task, row in tasks.items() for name in ("loss", "mean_positive_score")
+            }
+            self.by_task = {}
+            if self.is_world_process_zero():
+                drawn = ", ".join(f"{task} {row['loss']:.3f}" for task, row in tasks.items())
+                self.say(f"step {self.state.global_step} of {self.state.max_steps}: loss {logs['loss']:.3f} ({drawn})")
+        super().log(logs, start_time)
+
+    def _whole(self) -> Shown:
+        whole = Shown()
+        for shown in self.by_task.values():
+            for name, value in asdict(shown).items():
+                setattr(whole, name, getattr(whole, name) + value)
+        return whole
+
+    def _write(self, row: dict[str, Any]) -> None:
+        if self.is_world_process_zero():
+            with (self.output / LOG).open("a", encoding="utf-8") as file:
+                file.write(json.dumps(row) + "\n")
+
+    # Checkpoints: what is trained and nothing else, and whole or not there.
+
+    def _save(self, output_dir: str | None = None, state_dict: dict[str, torch.Tensor] | None = None) -> None:
+        save_weights(self.model, Path(output_dir or self.args.output_dir), state_dict)
+
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
+        load_weights(self.model if model is None else model, Path(resume_from_checkpoint))
+
+    def _save_checkpoint(self, model: Any, trial: Any) -> None:
+        folder = self.output / f"checkpoint-{self.state.global_step}"
+        super()._save_checkpoint(model, trial)
+        self.accelerator.wait_for_everyone()
+        if self.is_world_process_zero():
+            write_json(self.epoch_loss, folder / PROGRESS)
+            (folder / COMPLETE).touch()
+
+    def _held_losses(self) -> dict[str, tuple[float, int]]:
+        folder = last_checkpoint(self.output)
+        if folder is None:
+            return {}
+        return {task: tuple(row) for task, row in json.loads((folder / PROGRESS).read_text("utf-8")).items()}
+
+
+class _Planning(TrainerCallback):  # type: ignore[misc]
+    def __init__(self, trainer: MixtureTrainer) -> None:
+        self._trainer = trainer
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """What was logged after the checkpoint that the run goes on from did not happen."""
+        path = self._trainer.output / LOG
+        if not self._trainer.is_world_process_zero() or not path.exists():
+            return
+        kept = []
+        for line in path.read_text("utf-8").splitlines():
+            row = json.loads(line)
+            at = row["step"] if row["event"] == "step" else row["epoch"] * len(self._trainer.data)
+            if at <= state.global_step and not (row["event"] != "step" and at == state.global_step):
+                kept.append(line + "\n")
+        path.write_text("".join(kept), "utf-8")
+
+    def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self._trainer.plan_epoch(state.global_step // len(self._trainer.data))
+
+
+@contextmanager
+def resting(model: SentenceTransformer) -> Iterator[None]:
+    """The model as it is when it is used: no dropout."""
+    was = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(was)
+
+
+def _read(number: int, path: Path) -> Plan:
+    told = json.loads(path.read_text("utf-8"))
+    return Plan(number, np.array(told["tasks"], dtype=np.int64), tuple(told["dealt"]))
+
+
+def _plain(name: str) -> str:
+    return "".join(letter if letter.isalnum() else "_" for letter in name)

@@ -1,0 +1,119 @@
+import json
+
+import numpy as np
+import pytest
+
+from letters import Letters, letters
+from reelspace.errors import ReelspaceError
+from reelspace.train.mine import Mining, Share, claim, declared, embed, filled, search, write
+from reelspace.train.mixture import TaskConfig, _opened
+from reelspace.train.probe import Cost, alignment, measured, probe
+
+PAIRS = [("abc", "abcd"), ("xyz", "xyzw"), ("mno", "mnop"), ("abd", "abde"), ("xyw", "wxyv"), ("abcx", "bcxa")]
+
+
+def test_alignment_is_the_mean_cosine_of_the_pairs(written):
+    task = written(PAIRS)
+    found = alignment(probe(Letters(), task, pairs=100, seed=0))
+    matched = [letters(query) @ letters(answer) for query, answer in PAIRS]
+    others = [letters(q) @ letters(a) for i, (q, _) in enumerate(PAIRS) for j, (_, a) in enumerate(PAIRS) if i != j]
+    assert found.matched == pytest.approx(np.mean(matched), abs=1e-6)
+    assert found.mismatched == pytest.approx(np.mean(others), abs=1e-6)
+    assert found.spread == pytest.approx(np.std(others), abs=1e-6)
+
+
+def test_shares_add_up_to_the_whole(written):
+    task = written(PAIRS)
+    whole = probe(Letters(), task, pairs=6, seed=1)
+    halves = [probe(Letters(), task, 6, 1, 0, (rank, 2)) for rank in (0, 1)]
+    assert sum(halves)[:3] == pytest.approx(whole[:3])
+
+
+def test_a_probe_asks_with_the_tasks_instruction_and_draws_its_pairs_by_seed(written):
+    prober = Letters()
+    task = written(PAIRS, instruction="Find the rest.")
+    one, same, other = (probe(prober, task, 3, seed).tolist() for seed in (0, 0, 1))
+    assert one == same != other
+    assert set(prober.asked) == {"Find the rest."}
+
+
+def test_cost_counts_what_pytorch_computes():
+    import torch
+
+    cost = Cost()
+    with measured(cost):
+        torch.ones(3, 4) @ torch.ones(4, 5)
+    assert cost.flops == 2 * 3 * 4 * 5 and cost.seconds > 0
+
+
+ONE, WHOLE = Mining(), Share()
+
+
+def mined(task, folder, mining=ONE, share=WHOLE):
+    prober = Letters()
+    embed(prober, task, folder, 26, share)
+    return search(prober, task, mining, folder, 26, share)
+
+
+def test_hard_negatives_are_the_nearest_that_are_not_right(written, tmp_path):
+    task = written(PAIRS)
+    found = mined(task, tmp_path / "m", Mining(count=2))
+    for place, (query, _) in enumerate(PAIRS):
+        order = sorted((-float(letters(query) @ letters(answer)), other) for other, (_, answer) in enumerate(PAIRS))
+        assert found[place].tolist() == [other for _, other in order if other != place][:2]
+
+
+def test_what_is_right_by_content_or_video_is_never_mined(written, tmp_path):
+    same = {"candidate": {"text": "abcd", "video": "v"}}
+    view = {"candidate": {"text": "abcde", "video": "v"}}
+    task = written([("abc", "", same), ("abcq", "", same), ("abcr", "", view), ("zzz", "abz")])
+    assert mined(task, tmp_path / "m")[:3].tolist() == [[3]] * 3
+
+
+def test_skip_and_margin_pass_over_the_likeliest_to_be_right(written, tmp_path):
+    task = written(PAIRS)
+    nearest = mined(task, tmp_path / "a", Mining(count=3))
+    assert mined(task, tmp_path / "b", Mining(count=2, skip=1)).tolist() == nearest[:, 1:].tolist()
+    far = mined(task, tmp_path / "c", Mining(count=1, margin=0.5))
+    for place, (query, answer) in enumerate(PAIRS):
+        right = letters(query) @ letters(answer)
+        assert all(
+            letters(query) @ letters(PAIRS[other][1]) <= right - 0.5 + 1e-6 for other in far[place] if other >= 0
+        )
+
+
+def test_shares_wait_for_one_another_and_find_what_one_would(written, tmp_path):
+    task = written(PAIRS)
+    shares = [Share(0, 2), Share(1, 2)]
+    embed(Letters(), task, tmp_path / "m", 26, shares[0])
+    with pytest.raises(ReelspaceError, match="1 of 2 shares have not embedded"):
+        search(Letters(), task, Mining(), tmp_path / "m", 26, shares[0])
+    embed(Letters(), task, tmp_path / "m", 26, shares[1])
+    parts = [search(Letters(), task, Mining(), tmp_path / "m", 26, share) for share in shares]
+    assert filled(parts).tolist() == mined(task, tmp_path / "one").tolist()
+
+
+def test_nothing_is_embedded_twice(written, tmp_path):
+    task, prober = written(PAIRS), Letters()
+    for _ in range(2):
+        embed(prober, task, tmp_path / "m", 26)
+    assert prober.embedded == len(PAIRS)
+
+
+def test_what_was_mined_is_a_source_like_any_other(written, tmp_path):
+    task = written(PAIRS)
+    found = mined(task, tmp_path / "m")
+    write(task, found, tmp_path / "mined.jsonl")
+    again = _opened(TaskConfig(name="m", source=tmp_path / "mined.jsonl", batch_size=2, hard_negatives=1), tmp_path, 0)
+    for place in range(len(PAIRS)):
+        assert [part.text for part in again.row(place).negatives] == [PAIRS[found[place, 0]][1]]
+    assert len((tmp_path / "mined.jsonl").read_text().splitlines()) == len(PAIRS)
+    assert json.loads((tmp_path / "mined.jsonl").read_text().splitlines()[0])["query"]["text"] == "abc"
+
+
+def test_a_folder_of_other_work_is_refused(written, tmp_path):
+    task = written(PAIRS)
+    claim(tmp_path / "m", declared(Mining(), task, "letters"))
+    claim(tmp_path / "m", declared(Mining(), task, "letters"))
+    with pytest.raises(ReelspaceError, match="another model, source or setting"):
+        claim(tmp_path / "m", declared(Mining(count=2), task, "letters"))

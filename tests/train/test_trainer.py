@@ -1,0 +1,256 @@
+import json
+
+import numpy as np
+import pytest
+import torch
+import yaml
+
+import reelspace
+import tinies
+from reelspace.errors import ReelspaceError
+from reelspace.item import Item
+from reelspace.train.config import Config, read
+from reelspace.train.trainer import MixtureTrainer, last_checkpoint, run
+
+READOUT = {
+    "template": "{instruction} {user}<|endoftext|>",
+    "frames": "uniform(2)",
+    "image_pixels": [28**2, 4 * 28**2],
+    "frame_pixels": [28**2, 4 * 28**2],
+    "max_length": 256,
+}
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory):
+    return tinies.write(tmp_path_factory.mktemp("base"), readout=READOUT, layers=2)
+
+
+WORDS = {
+    "dog": "runs",
+    "cat": "sleeps",
+    "yes": "and",
+    "no": "the",
+    "a": "what",
+    "find": "user",
+    "you": "system",
+    "are": "this",
+}
+
+
+@pytest.fixture
+def tasks(tmp_path):
+    """Two tasks of short texts: the same words, and every word replaced by its partner."""
+    pairs = [(one, other) for one in WORDS for other in WORDS if one != other][:40]
+    for name, said in (("again", lambda word: word), ("partners", WORDS.get)):
+        rows = [
+            {
+                "id": f"{name}{n}",
+                "query": {"text": " ".join(pair)},
+                "candidate": {"text": " ".join(map(said, pair)) + "."},
+            }
+            for n, pair in enumerate(pairs)
+        ]
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return [{"name": name, "source": f"{name}.jsonl", "batch_size": 8} for name in ("again", "partners")]
+
+
+def config(base, tasks, output="out", **more):
+    plain = {
+        **{"lora": None, "frozen": ["vision"], "precision": "fp32", "gradient_checkpointing": False, "workers": 0},
+        **{"learning_rate": 3e-3, "epochs": 2, "log_every": 1, "save_every": 4},
+        "schedule": {"pairs": 8},
+    }
+    return Config.model_validate({"model": str(base), "output": output, "mixture": {"tasks": tasks}, **plain, **more})
+
+
+def log(folder):
+    return [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+
+
+def test_a_run_learns_and_its_model_opens_everywhere(base, tasks, tmp_path):
+    from reelspace.embed.qwen_vl.module import reopened
+
+    folder = run(config(base, tasks, schedule={"pairs": 8, "sigma_min": 1.0}), tmp_path)
+    rows = log(tmp_path / "out")
+    steps = [row for row in rows if row["event"] == "step"]
+    assert [row["step"] for row in steps] == list(range(1, 21))
+    losses = [row["tasks"]["partners"]["loss"] for row in steps if "partners" in row["tasks"]]
+    assert losses[-1] < 0.7 * losses[0]
+    assert {"mean_score", "mean_positive_score", "max_negative_gap", "waiting_for_data", "grad_norm"} <= set(steps[0])
+    plans = [row for row in rows if row["event"] == "plan"]
+    assert [sum(row["draws"].values()) for row in plans] == [10, 10]
+    probes = [row for row in rows if row["event"] == "probe"]
+    assert [row["epoch"] for row in probes] == [0, 1]
+    assert all(row["cost"]["flops"] > 0 and row["cost"]["seconds"] > 0 for row in probes)
+    assert steps[-1]["cost"]["flops"] > probes[0]["cost"]["flops"]
+
+    items = [Item("a dog runs"), Item("yes and no")]
+    ours = reelspace.load(str(folder)).encode_candidate(items)
+    theirs = reopened(folder).encode_document(["a dog runs", "yes and no"])
+    assert abs(ours - theirs).max() < 1e-5
+    assert abs(ours - reelspace.load(str(base)).encode_candidate(items)).max() > 1e-2
+    card = (folder / "README.md").read_text()
+    assert "| partners | T>T | 40 | 8 | 0 |" in card and f"base_model: {base}" in card
+
+
+def weights(folder):
+    from safetensors.torch import load_file
+
+    return load_file(str(folder / "model.safetensors"))
+
+
+@pytest.mark.parametrize("died", [7, 14])
+def test_a_run_that_was_stopped_ends_as_one_that_was_not(base, tasks, tmp_path, monkeypatch, died):
+    whole = run(config(base, tasks, "whole"), tmp_path)
+    step = MixtureTrainer.training_step
+
+    def dying(self, *args):
+        if self.state.global_step == died:
+            raise KeyboardInterrupt
+        return step(self, *args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MixtureTrainer, "training_step", dying)
+        with pytest.raises(KeyboardInterrupt):
+            run(config(base, tasks, "stopped"), tmp_path)
+    assert last_checkpoint(tmp_path / "stopped").name == f"checkpoint-{died // 4 * 4}"
+    (tmp_path / "stopped" / "checkpoint-999").mkdir()  # what a kill in the middle of writing leaves
+    again = run(config(base, tasks, "stopped"), tmp_path)
+    one, other = weights(whole), weights(again)
+    assert all(torch.equal(one[name], other[name]) for name in one)
+    kept = ("step", "loss", "tasks", "draws", "alignment", "epoch")
+    told = [[{k: row[k] for k in kept if k in row} for row in log(tmp_path / name)] for name in ("whole", "stopped")]
+    assert told[0] == told[1]
+
+
+def test_another_run_in_the_same_folder_is_refused(base, tasks, tmp_path):
+    run(config(base, tasks, epochs=1, max_steps=1), tmp_path)
+    with pytest.raises(ReelspaceError, match="holds another run"):
+        run(config(base, tasks, epochs=1, max_steps=1, seed=1), tmp_path)
+
+
+@pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing:FutureWarning")  # peft's own affair
+@pytest.mark.parametrize("save_as", ["merged", "adapter"])
+def test_lora_trains_the_language_model_alone_and_is_saved_whole_or_apart(base, tasks, tmp_path, save_as):
+    lora = {"rank": 4, "alpha": 8, "dropout": 0.0}
+    folder = run(
+        config(base, tasks, lora=lora, save_as=save_as, max_steps=3, frozen=["vision", "embeddings"]), tmp_path
+    )
+    embedder = reelspace.load(str(folder))
+    vectors = embedder.encode_candidate([Item("a dog runs")])
+    assert abs(vectors - reelspace.load(str(base)).encode_candidate([Item("a dog runs")])).max() > 1e-4
+    before = weights(base)
+    if save_as == "merged":
+        after = weights(folder)
+        changed = {name for name in before if not torch.equal(before[name], after[name])}
+        assert set(before) == set(after)
+        assert changed and all("visual" not in name and "proj" in name for name in changed)
+    else:
+        from reelspace.embed.qwen_vl.module import reopened
+
+        assert (folder / "adapter_model.safetensors").stat().st_size < 0.5 * (base / "model.safetensors").stat().st_size
+        assert not (folder / "model.safetensors").exists()
+        assert abs(vectors - reopened(folder).encode_document(["a dog runs"])).max() < 1e-5
+
+
+def test_hard_negatives_are_mined_anew_each_epoch(base, tasks, tmp_path):
+    tasks = [{**task, "hard_negatives": 1} for task in tasks]
+    run(config(base, tasks, mining={"depth": 8}), tmp_path)
+    rows = log(tmp_path / "out")
+    assert [row["epoch"] for row in rows if row["event"] == "mine"] == [0, 1]
+    assert all("hard_negative_margin" in row for row in rows if row["event"] == "step")
+    found = [np.load(tmp_path / "out" / "epochs" / f"{epoch}-again.npy") for epoch in (0, 1)]
+    assert found[0].shape == (40, 1) and (found[0] >= 0).all() and not np.array_equal(*found)
+
+
+def test_schedules_that_measure_nothing_probe_nothing(base, tasks, tmp_path):
+    run(config(base, tasks, schedule={"kind": "round-robin"}, epochs=1, max_steps=4), tmp_path)
+    rows = log(tmp_path / "out")
+    assert [row["event"] for row in rows][:1] == ["plan"]
+    assert [list(row["tasks"]) for row in rows if row["event"] == "step"] == [["again"], ["partners"]] * 2
+
+
+def test_a_loss_that_is_no_number_stops_the_run(base, tasks, tmp_path):
+    with pytest.raises(ReelspaceError, match="lower the learning rate"):
+        run(config(base, tasks, learning_rate=1e12, max_grad_norm=1e30), tmp_path)
+
+
+def test_gradients_in_pieces_are_the_gradients(base):
+    from reelspace.train.losses import InfoNCE, make_loss
+
+    texts = ["a dog", "the cat sleeps and runs and runs", "yes", "no no no a dog"]
+    keys = torch.arange(8).reshape(4, 2)
+    found = []
+    for tokens in (None, 24, 60):
+        embedder = reelspace.load(str(base))
+        model = embedder.model
+        columns = [
+            model.preprocess([Item(text) for text in texts]),
+            model.preprocess([Item(f"{text}!") for text in texts]),
+        ]
+        loss = make_loss(model, InfoNCE(), tokens)(columns, keys)
+        loss.backward()
+        named = {name: weight.grad for name, weight in model.named_parameters() if weight.grad is not None}
+        found.append((loss.item(), named))
+    for value, gradients in found[1:]:
+        assert value == pytest.approx(found[0][0], abs=1e-5)
+        assert set(gradients) == set(found[0][1])
+        for name, gradient in gradients.items():
+            assert (gradient - found[0][1][name]).abs().max() < 1e-4 * max(1.0, found[0][1][name].abs().max().item())
+
+
+def test_padding_changes_no_loss(base):
+    from reelspace.train.losses import InfoNCE, make_loss
+
+    found = []
+    for side in ("right", "left"):
+        model = reelspace.load(str(base), padding_side=side).model
+        columns = [model.preprocess([Item("a dog"), Item("the cat sleeps and runs and runs")]) for _ in range(2)]
+        found.append(make_loss(model, InfoNCE())(columns, torch.arange(4).reshape(2, 2)).item())
+    assert found[0] == pytest.approx(found[1], abs=1e-5)
+
+
+def test_a_configuration_is_the_papers_where_nothing_is_said(tmp_path):
+    path = tmp_path / "run.yaml"
+    path.write_text(
+        yaml.safe_dump({"model": "m", "output": "o", "mixture": {"tasks": [{"name": "a", "source": "a.jsonl"}]}})
+    )
+    made = read(path)
+    table9 = {
+        **{"learning_rate": 3e-5, "weight_decay": 0.1, "scheduler": "cosine", "epochs": 3, "precision": "bf16"},
+        **{"gradient_checkpointing": True, "seed": 42, "workers": 1, "frozen": ("vision", "embeddings")},
+    }
+    assert {name: getattr(made, name) for name in table9} == table9
+    assert (made.lora.rank, made.lora.alpha, made.lora.dropout) == (16, 32, 0.1)
+    assert made.lora.targets == ("q_proj", "v_proj", "k_proj", "up_proj", "down_proj", "gate_proj")
+    assert (made.loss.kind, made.loss.temperature, made.loss.gather) == ("infonce", 0.03, True)
+    assert (made.schedule.kind, made.schedule.sigma_min, made.schedule.sigma_max) == ("pyramid", 0.1, 1.0)
+
+
+def test_a_configuration_says_what_it_does_not_know(tmp_path):
+    path = tmp_path / "run.yaml"
+    path.write_text("model: m\noutput: o\nmixture: {tasks: [{name: a, source: a}]}\nlearning_rat: 1\n")
+    with pytest.raises(ReelspaceError, match="learning_rat: extra inputs are not permitted"):
+        read(path)
+
+
+@pytest.mark.slow  # three processes that import all of it
+def test_two_processes_end_as_one_of_twice_the_batch(base, tasks, tmp_path):
+    import subprocess
+    import sys
+
+    more = {"schedule": {"kind": "round-robin"}, "learning_rate": 1e-3, "max_steps": 4}
+    one = run(config(base, [{**task, "batch_size": 16} for task in tasks], "one", **more), tmp_path)
+    two = config(base, tasks, "two", **more)
+    (tmp_path / "two.yaml").write_text(yaml.safe_dump(two.model_dump(mode="json")))
+    shown = subprocess.run(
+        [sys.executable, "-m", "reelspace", "train", "launch", "cpu"], capture_output=True, check=True
+    )
+    (tmp_path / "cpu.yaml").write_bytes(shown.stdout)
+    launch = [sys.executable, "-m", "accelerate.commands.launch", "--config_file", str(tmp_path / "cpu.yaml")]
+    command = [*launch, "-m", "reelspace", "train", "run", "--config", str(tmp_path / "two.yaml")]
+    subprocess.run(command, check=True, capture_output=True, timeout=600)
+    first, second = weights(one), weights(tmp_path / "two" / "model")
+    # Adam's first steps divide what is all but nothing by itself: weights agree to a hundredth of a step.
+    assert max((first[name] - second[name]).abs().max() for name in first) < 1e-5
