@@ -181,8 +181,10 @@ class YesNo:
         budget = devices.budget(self._judge.device)
         with torch.inference_mode():
             kept = self._kept(list(prepared.values()))
-            for batch in batches(list(prepared.items()), budget):
-                features = module.collate([one for _, one in batch])
+            read = 0 if kept is None else kept[0]
+            rest: Any = [(position, one.ids[read:]) for position, one in prepared.items()]  # what each batch is to read
+            for batch in batches(rest, budget):
+                features = module.collate([prepared[position] for position, _ in batch])
                 features = {name: value.to(self._judge.device) for name, value in features.items()}
                 if kept is None:
                     states = module.states(features, [(None, True)])[0]

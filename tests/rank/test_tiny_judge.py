@@ -1,0 +1,73 @@
+"""A second look by the trained tiny model: it helps as far as the model can judge, and not further."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from reelspace.embed import load
+from reelspace.item import Frames, Item
+from reelspace.rank import yes_no
+from reelspace.worlds.captions import questions
+from reelspace.worlds.sample import generator, pick
+from reelspace.worlds.tiny import exam
+from reelspace.worlds.tiny.batches import chosen, clip
+
+FOLDER = Path(__file__).parents[1] / "data" / "tiny-mllm"
+ASKED = {"user": {"video+text": "{video}{text} Yes or No?"}, "appended": ""}
+"""A query that is a question itself, as the model was taught to be asked."""
+SCENES, QUERIES, POOL = 72, 80, 8
+
+
+@pytest.fixture(scope="module")
+def scenes():
+    return exam.drawn("full", SCENES)
+
+
+@pytest.fixture(scope="module")
+def videos(scenes):
+    times = [np.array([k / scene.rate for k in chosen(scene)]) for scene in scenes]
+    return [Item(video=Frames(clip(one), at, 0.0, one.duration)) for one, at in zip(scenes, times, strict=True)]
+
+
+def asked(scenes):
+    """Queries “…? Is it …?” with a pool of scenes each: half of them are to be answered with yes, half with no."""
+    said = [{q.text: q.answer for q in questions(scene, generator("judge", n))} for n, scene in enumerate(scenes)]
+    found = []
+    for number in range(10 * QUERIES):
+        random = generator("judge query", number)
+        own = int(random.integers(len(scenes)))
+        text = pick(random, sorted(said[own]))
+        alike = [n for n, one in enumerate(said) if one.get(text) == said[own][text]]
+        others = [n for n, one in enumerate(said) if text in one and n not in alike]
+        if len(alike) >= POOL // 2 and len(others) >= POOL // 2:
+            pool = [int(n) for part in (alike, others) for n in random.permutation(part)[: POOL // 2]]
+            found.append((f"{text} Is it {said[own][text]}?", sorted(pool), set(alike)))
+        if len(found) == QUERIES:
+            break
+    return found
+
+
+def interval(apart):
+    draws = np.random.default_rng(0).integers(len(apart), size=(2000, len(apart)))
+    return np.quantile(apart[draws].mean(axis=1), [0.025, 0.975])
+
+
+@pytest.mark.slow
+def test_a_second_look_raises_the_first_place_of_statements_beyond_the_interval(scenes, videos):
+    embedder = load(str(FOLDER), device="cpu", dtype="float32")
+    judge = yes_no.load(str(FOLDER), device="cpu", dtype="float32", **ASKED)
+    queries = asked(scenes)
+    assert len(queries) == QUERIES
+    vectors = embedder.encode_candidate(videos)
+    texts = embedder.encode_query([Item(text) for text, _, _ in queries])
+    before, after = [], []
+    for (text, pool, right), vector in zip(queries, texts, strict=True):
+        ranked = sorted(pool, key=lambda n: -float(vector @ vectors[n]))
+        judged = judge.score(Item(text), [videos[n] for n in ranked])
+        before.append(ranked[0] in right)
+        after.append(ranked[int(np.argmax(judged))] in right)
+    before, after = np.array(before, float), np.array(after, float)
+    low, _ = interval(after - before)
+    assert low > 0  # measured: .55 → .84, the difference in [+.18, +.41]
+    assert after.mean() >= 0.75 > before.mean()
