@@ -17,7 +17,7 @@ from reelspace.rank.fusion import Fused, Place, agreeing, fuse_spans
 
 DAMPING = 20.0
 UNFIT = 0.25
-"""What a find that does not fit counts; measured by benchmarks/signals.py, as is `DAMPING`."""
+"""What a find that does not fit counts. Like `DAMPING` a first choice; `benchmarks/signals` is there to measure both."""
 
 
 class _Ranking(NamedTuple):
