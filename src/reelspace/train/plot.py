@@ -60,6 +60,7 @@ def plot(folders: Sequence[Path], output: Path, window: int = WINDOW) -> Path:
     import matplotlib
 
     matplotlib.use("Agg")
+    matplotlib.rcParams["svg.hashsalt"] = "reelspace"  # else the names inside differ from one drawing to the next
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(len(shown), 1, figsize=(8, 2.4 * len(shown)), sharex=True, squeeze=False)
