@@ -17,7 +17,7 @@ from reelspace.rank.fusion import Fused, Place, agreeing, fuse_spans
 
 DAMPING = 20.0
 UNFIT = 0.25
-"""What a find that does not fit counts. Like `DAMPING` a first choice; `benchmarks/signals` is there to measure both."""
+"""What a find that does not fit counts. First choices, both: `benchmarks/signals` has yet to measure them."""
 
 
 class _Ranking(NamedTuple):
