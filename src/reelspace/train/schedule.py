@@ -6,6 +6,7 @@ loss was. It answers with the share of every task, or, where order matters, with
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal, Protocol
@@ -76,14 +77,14 @@ class Schedule(Protocol):
         """The task of each step, as its place in `epoch.tasks`: int64 `[epoch.steps]`."""
 
 
-class _Shared:
+class _Shared(ABC):
     """Every step drawn by the same shares, whatever was drawn before."""
 
     needs: ClassVar[Measure | None] = None
 
+    @abstractmethod
     def shares(self, epoch: Epoch) -> Shares:
         """The probability of each task: float64 `[tasks]`, sum 1."""
-        raise NotImplementedError
 
     def draw(self, epoch: Epoch, random: np.random.Generator) -> NDArray[np.int64]:
         return random.choice(len(epoch.tasks), size=epoch.steps, p=self.shares(epoch))
