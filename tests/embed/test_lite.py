@@ -216,3 +216,22 @@ def test_the_example_of_its_page_runs(monkeypatch):
     monkeypatch.chdir(root)
     (example,) = re.findall(r"```python\n(.*?)```", (root / "docs/lite.md").read_text(encoding="utf-8"), re.DOTALL)
     exec(compile(example, "docs/lite.md", "exec"), {})
+
+
+def test_a_picture_that_was_there_before_is_not_looked_at_again(monkeypatch):
+    monkeypatch.setattr(vision, "REMEMBERED", 2)
+    encoder, looked = vision.VisionEncoder(), []
+    look = encoder._look
+    monkeypatch.setattr(encoder, "_look", lambda picture: looked.append(picture) or look(picture))
+    one, two, three = (vision.prepare(np.full((8, 8, 3), shade, np.uint8)) for shade in (0, 90, 180))
+    again = vision.prepare(np.full((8, 8, 3), 0, np.uint8))
+    first = encoder([one, two, again])
+    assert len(looked) == 2
+    assert np.array_equal(first.features[0], first.features[2])
+    fresh = vision.VisionEncoder()([again])
+    assert all(np.array_equal(part[2], own[0]) for part, own in zip(first, fresh, strict=True))
+    encoder([three, one])  # three puts out the one that was needed longest ago: two
+    encoder([one])
+    assert len(looked) == 3
+    encoder([two])
+    assert len(looked) == 4

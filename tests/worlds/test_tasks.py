@@ -124,6 +124,23 @@ def test_a_composed_query_needs_both_its_parts(mini, name):
         assert sum(words <= truth and any(f[1] == "does" and f[2] in deeds for f in truth) for truth in pool) > 1
 
 
+def test_the_same_words_lead_from_each_reference_to_its_own_target(mini):
+    made = mini["MS-TI"]
+    pools = {made.pools[key]: [] for key in made.queries}
+    for key, query in made.queries.items():
+        pools[made.pools[key]].append((query.text, query.image, *made.relevant[key]))
+    for asked in pools.values():
+        texts, images, answers = zip(*asked, strict=True)
+        assert len(texts) == len(set(images)) == len(set(answers)) == 3
+        assert len(set(texts)) == 1
+
+
+def test_composed_tasks_differ_in_the_medium_of_the_reference_alone(mini):
+    pictures, clips = mini["MS-TI"], mini["MS-TV"]
+    assert pictures.corpus == clips.corpus and pictures.relevant == clips.relevant
+    assert [query.image[0] for query in pictures.queries.values()] == [query.clip for query in clips.queries.values()]
+
+
 @each
 def test_items_have_the_format_of_the_task(mini, name, tmp_path):
     if name in ("LoVR-V", "LoVR-C2V", "MS-TI", "MS-TV"):

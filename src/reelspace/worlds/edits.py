@@ -236,15 +236,21 @@ def compose(reference: Scene, changes: Sequence[str], random: Random, seen: str 
     for change in changes:
         shot, said = _ASK[change](shot, random)
         words.append(said)
-    thing = shot.things[0]
-    stated = {(thing.name, "is", "there"), ("world", "place", shot.background), ("world", "light", shot.light)}
-    stated |= {(thing.name, "does", deed(act)) for act in thing.acts} or {(thing.name, "does", "nothing")}
-    stated |= {("camera", "does", deed(act)) for act in shot.camera.acts} or {("camera", "does", "nothing")}
     noun = {"image": "picture", "video": "clip"}[seen]
     start = pick(random, (f"the one from the {noun}", f"the thing in the {noun}", f"what the {noun} shows"))
     rest = pick(random, ("all else as it was", "nothing else changed", "the rest the same"))
     target = replace(reference, shots=(shot,))
-    return Composed(reference, f"{start}, {', '.join([*words, rest])}", target, frozenset(stated))
+    return Composed(reference, f"{start}, {', '.join([*words, rest])}", target, outcome(target))
+
+
+def outcome(target: Scene) -> Facts:
+    """What a composed query asks for: the thing, what it does, where and in what light, and how it is filmed."""
+    shot = target.shots[0]
+    thing = shot.things[0]
+    stated = {(thing.name, "is", "there"), ("world", "place", shot.background), ("world", "light", shot.light)}
+    stated |= {(thing.name, "does", deed(act)) for act in thing.acts} or {(thing.name, "does", "nothing")}
+    stated |= {("camera", "does", deed(act)) for act in shot.camera.acts} or {("camera", "does", "nothing")}
+    return frozenset(stated)
 
 
 def _ask_action(shot: Shot, random: Random) -> tuple[Shot, str]:

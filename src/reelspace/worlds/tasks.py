@@ -22,7 +22,7 @@ import numpy as np
 from reelspace.errors import ReelspaceError
 from reelspace.item import Item
 from reelspace.worlds.captions import Caption, caption, does, order
-from reelspace.worlds.edits import compose, mirrored, vary
+from reelspace.worlds.edits import compose, mirrored, outcome, vary
 from reelspace.worlds.facts import Facts, clip, deed, evidence, picture
 from reelspace.worlds.film import cached, picture_file
 from reelspace.worlds.oracle import Ranking, expected
@@ -154,6 +154,7 @@ class Recipe:
         pooled: each query is asked among its own family only.
         several: a query may have more than one right answer.
         share: part of the usual number of queries.
+        scenes: name of what it draws, where another task has the same scenes; its own otherwise.
     """
 
     ability: str
@@ -162,6 +163,7 @@ class Recipe:
     pooled: bool = False
     several: bool = False
     share: float = 1.0
+    scenes: str = ""
 
 
 @dataclass
@@ -202,9 +204,10 @@ def _build(name: str, recipe: Recipe, count: int, seed: int) -> Task:
     for number in itertools.count():
         if len(growing.queries) >= count * recipe.share:
             break
-        family = recipe.family(generator("uvrb-worlds", name, seed, number), number)
+        scenes = recipe.scenes or name
+        family = recipe.family(generator("uvrb-worlds", scenes, seed, number), number)
         # In no order that a tie broken by id could profit from.
-        growing.take(shuffled(generator("uvrb-worlds order", name, seed, number), family))
+        growing.take(shuffled(generator("uvrb-worlds order", scenes, seed, number), family))
     pools = growing.pools if recipe.pooled else None
     return Task(name, recipe.ability, recipe.metric, growing.corpus, growing.queries, pools)
 
@@ -358,36 +361,61 @@ def _frame(random: Random, number: int) -> Family:
 
 
 def _composed(seen: Literal["image", "video"]) -> Callable[[Random, int], Family]:
-    """Ten candidates: the target, and what one has who misses the reference, the deed, or the setting."""
+    """Ten candidates and three references that the same words lead from, each to a target of its own.
+
+    The others are what one has who misses the deed, the light or the place: neither the words nor the reference tell.
+    """
 
     def family(random: Random, number: int) -> Family:
         reference = _single(_still(random, 1))
-        changes = ("action", pick(random, ("light", "background")))
-        asked = compose(reference, changes, random, seen)
-        others = [_single(replace(asked.target.shots[0], things=(thing,))) for thing in _doubles(asked.target, random)]
-        rest = [
-            other
-            for kin in (asked.target, *others)
-            for other in _kin(kin, ("action", "light", "background"), random)[1:]
+        asked = compose(reference, ("action", pick(random, ("light", "background"))), random, seen)
+        things = _doubles(reference, random)
+        references = [_instead(reference, thing) for thing in things]
+        targets = [_instead(asked.target, replace(thing, acts=_thing(asked.target).acts)) for thing in things]
+        queries = [
+            Query(
+                outcome(target),
+                text=asked.text,
+                image=(first, 0) if seen == "image" else None,
+                clip=first if seen == "video" else None,
+            )
+            for first, target in zip(references, targets, strict=True)
         ]
-        pool = list(dict.fromkeys([*others, *rest]))
-        rivals = [drawn for drawn in pool if not asked.facts <= evidence(drawn)][:9]
-        image = (reference, 0) if seen == "image" else None
-        query = Query(asked.facts, text=asked.text, image=image, clip=reference if seen == "video" else None)
-        return [(asked.target, [query]), *((drawn, []) for drawn in rivals)]
+        rivals = [
+            other
+            for attribute in ("action", "light", "background")
+            for target in targets
+            for other in _kin(target, (attribute,), random)[1:]
+        ]
+        rest = [drawn for drawn in dict.fromkeys(rivals) if drawn not in targets]
+        return [
+            *((target, [query]) for target, query in zip(targets, queries, strict=True)),
+            *((drawn, []) for drawn in rest[: 10 - len(targets)]),
+        ]
 
     return family
 
 
-def _doubles(target: Scene, random: Random) -> list[Thing]:
-    """Other things that do what the target's does."""
-    thing = target.shots[0].things[0]
-    forms = looks(random, replace(_PROFILE, textures=("plain",)), 3)
+def _thing(drawn: Scene) -> Thing:
+    return drawn.shots[0].things[0]
+
+
+def _instead(drawn: Scene, thing: Thing) -> Scene:
+    """The scene of one shot with this as its only thing."""
+    return _single(replace(drawn.shots[0], things=(thing,)))
+
+
+def _doubles(reference: Scene, random: Random) -> list[Thing]:
+    """The thing of the scene, and two of other forms in its place."""
+    thing = _thing(reference)
+    others = [form for form in looks(random, replace(_PROFILE, textures=("plain",)), 3) if form.form != thing.form]
     return [
-        replace(thing, form=other.form, colour=other.colour, texture=other.texture, size=other.size)
-        for other in forms
-        if other.form != thing.form
-    ][:2]
+        thing,
+        *(
+            replace(thing, form=other.form, colour=other.colour, texture=other.texture, size=other.size)
+            for other in others[:2]
+        ),
+    ]
 
 
 _DETAILS = ("action", "texture", "size", "style", "light")
@@ -404,8 +432,8 @@ RECIPES: dict[str, Recipe] = {
     "PEV-K": Recipe("PR", "recall@1", _told("keywords", ("action", "colour", "background"))),
     "LoVR-V": Recipe("LC", "recall@1", _long_text, share=0.25),
     "VDC-D": Recipe("LC", "recall@1", _told("detailed", _DETAILS, things=(2, 3), camera=0.3)),
-    "MS-TI": Recipe("CMP", "precision@1", _composed("image"), pooled=True),
-    "MS-TV": Recipe("CMP", "precision@1", _composed("video"), pooled=True),
+    "MS-TI": Recipe("CMP", "precision@1", _composed("image"), pooled=True, scenes="MS"),
+    "MS-TV": Recipe("CMP", "precision@1", _composed("video"), pooled=True, scenes="MS"),
     "MSRVTT-I2V": Recipe("VIS", "recall@1", _frame),
     "LoVR-C2V": Recipe("VIS", "recall@1", _clip, share=0.25),
 }

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Sequence
+from hashlib import blake2b
 from typing import NamedTuple
 
 import numpy as np
@@ -43,21 +45,32 @@ def _scaled(image: Image.Image, box: tuple[int, int, int, int]) -> NDArray[np.ui
     return np.asarray(image.resize((SIDE, SIDE), Image.Resampling.BICUBIC, box), dtype=np.uint8)
 
 
+REMEMBERED = 512
+"""Pictures whose looks are kept, 9 kB each: slides, screens and drawn scenes show the same again and again."""
+
+
 class VisionEncoder:
     """EfficientNet-Lite0 and CenterFace."""
 
     def __init__(self) -> None:
         self._classify = weights.session("vision.onnx")
         self._find_face = weights.session("faces.onnx")
+        self._seen: OrderedDict[bytes, list[NDArray[np.float32]]] = OrderedDict()
 
     def __call__(self, pictures: Sequence[Picture]) -> Seen:
         """Runs pictures one by one: on a CPU a batch is no faster, as its activations leave the cache.
 
-        One that stands there several times, as in a clip of few frames, is looked at once.
+        One that was there before, in a clip of few frames or a little earlier, is not looked at again.
         """
-        seen: dict[int, list[NDArray[np.float32]]] = {}
-        rows = [seen.get(id(picture)) or seen.setdefault(id(picture), self._look(picture)) for picture in pictures]
-        return Seen(*(np.concatenate(parts) for parts in zip(*rows, strict=True)))
+        return Seen(*(np.concatenate(parts) for parts in zip(*map(self._remembered, pictures), strict=True)))
+
+    def _remembered(self, picture: Picture) -> list[NDArray[np.float32]]:
+        key = blake2b(picture.whole, digest_size=16, key=blake2b(picture.centre, digest_size=16).digest()).digest()
+        looks = self._seen.pop(key, None) or self._look(picture)
+        self._seen[key] = looks
+        if len(self._seen) > REMEMBERED:
+            self._seen.popitem(last=False)
+        return looks
 
     def _look(self, picture: Picture) -> list[NDArray[np.float32]]:
         looks: list[NDArray[np.float32]] = [
