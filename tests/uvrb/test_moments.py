@@ -1,13 +1,18 @@
 import json
+import shutil
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
+from reelspace.cli import app
 from reelspace.errors import ReelspaceError
-from reelspace.uvrb.moment_files import load, predictions
+from reelspace.uvrb.moment_files import load, predictions, write
+from reelspace.uvrb.moment_search import answer
 from reelspace.uvrb.moments import (
     LENGTHS,
     THRESHOLDS,
@@ -243,3 +248,62 @@ def test_damaged_predictions(tmp_path):
     path.write_text('{"qid": 1, "pred_relevant_windows": []}\n' * 2, "utf-8")
     with pytest.raises(ReelspaceError, match="line 2: query 1 has predictions already"):
         predictions(path)
+
+
+# Answers of a library
+
+
+@pytest.fixture
+def truths(folder):
+    """Moments in three clips, one of them twice, and one of a video that is not there."""
+    path = folder / "test.txt"
+    path.write_text("red-green 0.0 3.0##red\nred-green 3.0 6.0##green\nred 0.0 3.0##red\ngone 1.0 2.0##red\n", "utf-8")
+    return path
+
+
+def test_a_library_answers_within_the_video_that_is_asked_of(library, folder, truths):
+    library.index(folder)
+    asked = load(truths).asked
+    done = []
+    found = answer(library, asked, done.append)
+    assert found.failures == {"gone#0": "no file named gone is indexed"}
+    assert done == [1, 2, 3, 4]
+    best = {qid: (spans[0].start, spans[0].end) for qid, spans in found.predictions.items()}
+    assert best["red-green#0"][1] <= 3.5 and best["red-green#1"][0] >= 2.5
+    path = folder / "mine.jsonl"
+    write(path, asked, found.predictions)
+    assert predictions(path).keys() == found.predictions.keys()
+    figures = measure(asked[:3], predictions(path))
+    assert figures["R1@0.5"].value == 1.0
+    assert figures == measure(asked[:3], found.predictions)
+
+
+def test_names_that_two_files_have_are_told(library, folder, truths):
+    (folder / "more").mkdir()
+    shutil.copy(folder / "green.mp4", folder / "more" / "red.mp4")
+    library.index(folder)
+    assert "several files are named red" in answer(library, load(truths).asked).failures["red#0"]
+
+
+def test_the_command_measures_a_library_and_a_file_alike(library, folder, truths, tmp_path):
+    library.index(folder)
+    library.close()
+    mine = tmp_path / "mine.jsonl"
+    run = partial(CliRunner().invoke, app)
+    asked = run(["uvrb", "moments", str(truths), "--library", str(tmp_path / "library"), "-o", str(mine), "--json"])
+    assert asked.exit_code == 1, asked.output
+    told = json.loads(asked.stdout)
+    assert told["failures"] == {"gone#0": "no file named gone is indexed"}
+    assert told["figures"]["R1@0.5"]["value"] == 1.0
+    truths.write_text("".join(truths.read_text("utf-8").splitlines(keepends=True)[:3]), "utf-8")
+    read = run(["uvrb", "moments", str(truths), "--predictions", str(mine), "--json"])
+    assert read.exit_code == 0
+    assert json.loads(read.stdout)["figures"] == told["figures"]
+    table = run(["uvrb", "moments", str(truths), "--predictions", str(mine)])
+    assert ["R1@0.5", "1.000"] in [line.split()[:2] for line in table.stdout.splitlines()]
+
+
+def test_the_command_wants_one_source_of_moments(truths):
+    done = CliRunner().invoke(app, ["uvrb", "moments", str(truths)])
+    assert done.exit_code == 2
+    assert "--library or --predictions" in done.output

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from reelspace.cli import uvrb_audit, uvrb_data, uvrb_report, uvrb_run, uvrb_sweep
+from reelspace.cli import uvrb_audit, uvrb_data, uvrb_moments, uvrb_report, uvrb_run, uvrb_sweep
 
 uvrb = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
 
@@ -12,7 +12,7 @@ uvrb = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
 def register(app: typer.Typer) -> None:
     """Adds the commands."""
     app.add_typer(uvrb, name="uvrb")
-    for module in (uvrb_run, uvrb_sweep, uvrb_data, uvrb_report, uvrb_audit):
+    for module in (uvrb_run, uvrb_sweep, uvrb_data, uvrb_moments, uvrb_report, uvrb_audit):
         module.register(uvrb)
 
 

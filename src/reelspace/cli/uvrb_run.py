@@ -46,6 +46,31 @@ DataOption = Annotated[
     typer.Option("--data", metavar="DIR", help="The folder of the tasks' data; worlds need none.", show_default=False),
 ]
 
+ModelOption = Annotated[
+    str, typer.Option("--model", metavar="NAME", help="One of `reelspace models`, st:NAME or mteb:NAME.")
+]
+TasksOption = Annotated[str, typer.Option("--tasks", metavar="LIST", help="all, or names and abilities with commas.")]
+LimitOption = Annotated[
+    int | None,
+    typer.Option(
+        "--limit", metavar="N", min=1, help="N queries a task, among N candidates: a trial.", show_default=False
+    ),
+]
+SizeOption = Annotated[SizeName, typer.Option("--size", help="Of worlds: about 48, 120 or 480 queries a task.")]
+SeedOption = Annotated[int, typer.Option("--seed", metavar="S", help="Of worlds.")]
+DeviceOption = Annotated[
+    str | None, typer.Option("--device", metavar="NAME", help="cpu, cuda, cuda:1, …", show_default=False)
+]
+PrecisionOption = Annotated[
+    str | None,
+    typer.Option("--precision", metavar="NAME", help="float32, bfloat16 or float16.", show_default=False),
+]
+BatchOption = Annotated[int, typer.Option("--batch", metavar="N", min=1, help="Items the model gets at once.")]
+CacheOption = Annotated[
+    Path | None,
+    typer.Option("--cache", metavar="DIR", help="Where vectors are kept; else in your cache.", show_default=False),
+]
+
 
 def register(uvrb: typer.Typer) -> None:
     """Adds the command."""
@@ -54,21 +79,16 @@ def register(uvrb: typer.Typer) -> None:
 
 def run(
     suite: SuiteOption = SuiteName.uvrb,
-    model: Annotated[
-        str, typer.Option(metavar="NAME", help="One of `reelspace models`, st:NAME or mteb:NAME.")
-    ] = "lite",
-    tasks: Annotated[str, typer.Option(metavar="LIST", help="all, or names and abilities with commas.")] = "all",
+    model: ModelOption = "lite",
+    tasks: TasksOption = "all",
     data: DataOption = None,
     output: Annotated[
         Path | None,
         typer.Option("-o", "--output", metavar="DIR", help="Where to; else results/SUITE/MODEL.", show_default=False),
     ] = None,
-    limit: Annotated[
-        int | None,
-        typer.Option(metavar="N", min=1, help="N queries a task, among N candidates: a trial.", show_default=False),
-    ] = None,
-    size: Annotated[SizeName, typer.Option(help="Of worlds: about 48, 120 or 480 queries a task.")] = SizeName.mini,
-    seed: Annotated[int, typer.Option(metavar="S", help="Of worlds.")] = 0,
+    limit: LimitOption = None,
+    size: SizeOption = SizeName.mini,
+    seed: SeedOption = 0,
     frames: Annotated[
         str | None,
         typer.Option(
@@ -82,11 +102,9 @@ def run(
         bool, typer.Option("--instructions/--no-instructions", help="Whether tasks' instructions are given.")
     ] = True,
     present: Annotated[bool, typer.Option("--partial", help="Use what is there of a partial download.")] = False,
-    device: Annotated[str | None, typer.Option(metavar="NAME", help="cpu, cuda, cuda:1, …", show_default=False)] = None,
-    precision: Annotated[
-        str | None, typer.Option(metavar="NAME", help="float32, bfloat16 or float16.", show_default=False)
-    ] = None,
-    batch: Annotated[int, typer.Option(metavar="N", min=1, help="Items the model gets at once.")] = 16,
+    device: DeviceOption = None,
+    precision: PrecisionOption = None,
+    batch: BatchOption = 16,
     processes: Annotated[
         int | None,
         typer.Option(
@@ -100,10 +118,7 @@ def run(
         str | None,
         typer.Option(metavar="I/N", help="Embed the I-th of N shares only, and score nothing.", show_default=False),
     ] = None,
-    cache: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Where vectors are kept; else in your cache.", show_default=False),
-    ] = None,
+    cache: CacheOption = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the results of another run.")] = False,
     json: JsonOption = False,
 ) -> None:

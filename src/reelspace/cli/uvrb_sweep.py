@@ -8,7 +8,21 @@ from typing import Annotated
 import typer
 
 from reelspace.cli.terminal import JsonOption, fail, print_json, print_table, say, shown_path, table
-from reelspace.cli.uvrb_run import DataOption, SizeName, SuiteName, SuiteOption
+from reelspace.cli.uvrb_run import (
+    BatchOption,
+    CacheOption,
+    DataOption,
+    DeviceOption,
+    LimitOption,
+    ModelOption,
+    PrecisionOption,
+    SeedOption,
+    SizeName,
+    SizeOption,
+    SuiteName,
+    SuiteOption,
+    TasksOption,
+)
 from reelspace.errors import ExitCode
 
 
@@ -19,10 +33,8 @@ def register(uvrb: typer.Typer) -> None:
 
 def sweep(
     suite: SuiteOption = SuiteName.uvrb,
-    model: Annotated[
-        str, typer.Option(metavar="NAME", help="One of `reelspace models`, st:NAME or mteb:NAME.")
-    ] = "lite",
-    tasks: Annotated[str, typer.Option(metavar="LIST", help="all, or names and abilities with commas.")] = "all",
+    model: ModelOption = "lite",
+    tasks: TasksOption = "all",
     data: DataOption = None,
     frames: Annotated[
         str | None,
@@ -38,20 +50,13 @@ def sweep(
         Path | None,
         typer.Option("-o", "--output", metavar="DIR", help="Where to; else sweeps/SUITE/MODEL.", show_default=False),
     ] = None,
-    limit: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="N queries a task: a trial.", show_default=False)
-    ] = None,
-    size: Annotated[SizeName, typer.Option(help="Of worlds.")] = SizeName.mini,
-    seed: Annotated[int, typer.Option(metavar="S", help="Of worlds.")] = 0,
-    device: Annotated[str | None, typer.Option(metavar="NAME", help="cpu, cuda, …", show_default=False)] = None,
-    precision: Annotated[
-        str | None, typer.Option(metavar="NAME", help="float32, bfloat16 or float16.", show_default=False)
-    ] = None,
-    batch: Annotated[int, typer.Option(metavar="N", min=1, help="Items the model gets at once.")] = 16,
-    cache: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Where vectors are kept; else in your cache.", show_default=False),
-    ] = None,
+    limit: LimitOption = None,
+    size: SizeOption = SizeName.mini,
+    seed: SeedOption = 0,
+    device: DeviceOption = None,
+    precision: PrecisionOption = None,
+    batch: BatchOption = 16,
+    cache: CacheOption = None,
     json: JsonOption = False,
 ) -> None:
     """Run tasks under more and more frames, or visual tokens a frame: scores, and a picture of them.

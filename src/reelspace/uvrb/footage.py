@@ -324,10 +324,10 @@ def _inside(library: Library, item: Item, question: Question) -> SearchReport | 
     paths = {one.path for one in question.answers or ()}
     if len(paths) != 1:
         return None
-    return library.search(item, k=10, within=_literally(paths.pop()))
+    return library.search(item, k=10, within=literally(paths.pop()))
 
 
-def _literally(path: str) -> str:
+def literally(path: str) -> str:
     """A glob that matches this path alone."""
     return "".join(f"[{c}]" if c in "*?[" else c for c in path)
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -74,6 +74,26 @@ def predictions(path: str | os.PathLike[str]) -> dict[str, list[Predicted]]:
             raise ReelspaceError(f"{path}, line {number}: query {qid} has predictions already.")
         found[qid] = spans
     return found
+
+
+def write(path: str | os.PathLike[str], asked: Iterable[Asked], found: Mapping[str, Sequence[Predicted]]) -> None:
+    """Writes predictions in QVHighlights' form of a submission; seconds to the hundredth."""
+    lines = [
+        json.dumps(
+            {
+                "qid": int(query.qid) if query.qid.isdecimal() else query.qid,
+                "query": query.text,
+                "vid": query.video,
+                "pred_relevant_windows": [
+                    [round(one.start, 2), round(one.end, 2), round(one.score, 6)] for one in found[query.qid]
+                ],
+            },
+            ensure_ascii=False,
+        )
+        for query in asked
+        if query.qid in found
+    ]
+    Path(path).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
 def _predicted(span: list[float]) -> Predicted:
