@@ -65,7 +65,9 @@ class VisionEncoder:
         return Seen(*(np.concatenate(parts) for parts in zip(*map(self._remembered, pictures), strict=True)))
 
     def _remembered(self, picture: Picture) -> list[NDArray[np.float32]]:
-        key = blake2b(picture.whole, digest_size=16, key=blake2b(picture.centre, digest_size=16).digest()).digest()
+        key = blake2b(
+            picture.whole.data, digest_size=16, key=blake2b(picture.centre.data, digest_size=16).digest()
+        ).digest()
         looks = self._seen.pop(key, None) or self._look(picture)
         self._seen[key] = looks
         if len(self._seen) > REMEMBERED:
