@@ -127,6 +127,17 @@ def test_every_kind_of_file_comes_through(reader, kind, matrix):
     assert read_barcodes(window.frames.pixels)[0] == kind.first
 
 
+@pytest.mark.parametrize("fast", [False, True])
+def test_frames_taken_while_shots_are_found_are_those_that_are_fetched_alone(reader, kind, matrix, fast):
+    path, windowing = kind.write(matrix), Shots(0.3, 0.8, fast=fast)
+    found = [event for event in reader.scan([ScanJob(path, windowing, SAMPLING)]) if isinstance(event, WindowRead)]
+    again = ScanJob(path, [Window(event.start, event.end) for event in found], SAMPLING, keys=fast)
+    alone = [event for event in reader.scan([again]) if isinstance(event, WindowRead)]
+    for one, other in zip(found, alone, strict=True):
+        assert np.array_equal(one.frames.pixels, other.frames.pixels)
+        assert np.array_equal(one.frames.times, other.frames.times)
+
+
 def test_a_fast_scan_has_windows_and_frames_of_key_frames_alone(reader, tmp_path):
     scenes = [Scene(4, colour=colour) for colour in ((200, 30, 30), (30, 200, 30), (30, 30, 200))]
     path = write_clip(tmp_path / "three.mp4", scenes=scenes, gop=30)

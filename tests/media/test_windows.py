@@ -75,6 +75,15 @@ def test_windows_come_one_by_one_however_many_there_are():
         assert len(list(islice(windowing.divide(7 * 86400.0, []), 3))) == 3
 
 
+def test_a_window_comes_as_soon_as_the_cut_that_ends_it():
+    def cuts():
+        yield 3.0
+        yield 6.0
+        raise AssertionError
+
+    assert list(islice(Shots().divide(60.0, cuts()), 2)) == [(0, 3), (3, 6)]
+
+
 WINDOWINGS = st.one_of(
     st.builds(lambda a, b: Shots(min(a, b), max(a, b)), st.floats(0, 5), st.floats(0.5, 12)),
     st.builds(lambda a, b: Fixed(max(a, b), min(a, b)), st.floats(0.5, 12), st.floats(0.5, 12)),

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import islice
 from pathlib import Path
@@ -23,7 +23,10 @@ from numpy.typing import NDArray
 from reelspace.item import Frames, Span
 from reelspace.media.animation import remade
 from reelspace.media.container import ignore_all_but, open_video
+from reelspace.media.fields import Slices
 from reelspace.media.files import failure, regular
+from reelspace.media.foresight import surges
+from reelspace.media.kept import Kept
 from reelspace.media.pixels import Rendering
 from reelspace.media.policy import SAME, Sampling
 from reelspace.media.table import MPEG, Table, last_length, mark, read_table
@@ -46,6 +49,7 @@ WITHOUT_SEEKING = ("ogg",)
 # And many AVI files pack two MPEG-4 frames into one packet.
 WITH_LYING_LABELS = ("avi", "asf", "mxf")
 PLAUSIBLE = (1, 240)  # frames a second
+TOGETHER = 32  # windows whose frames must be decoded again are read in one go
 
 
 def nothing() -> None:
@@ -64,6 +68,34 @@ class _Start(NamedTuple):
     key: int | None
     clean: bool = False
     settle: bool = False
+
+
+class Seen(NamedTuple):
+    """A frame as it is decoded to be looked at.
+
+    Attributes:
+        time: when it is first shown, in seconds.
+        frame: the decoder's own, neither scaled nor turned.
+        beside: given beside those that are looked at, which are the same whatever is kept.
+    """
+
+    time: float
+    frame: VideoFrame
+    beside: bool = False
+
+
+class Coded(NamedTuple):
+    """The displayed frames in the order of the file.
+
+    Attributes:
+        indices: int64 `[N]` into `Video.times`.
+        sizes: int64 `[N]`: bytes of their packets.
+        keys: bool `[N]`: whether decoding can begin with it.
+    """
+
+    indices: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+    keys: NDArray[np.bool_]
 
 
 class Video:
@@ -214,22 +246,41 @@ class Video:
             raise failure(self.path, f"lasts {self.duration:.3f} s; a span from {start:g} s on has nothing in it")
         return next(self.samples([Window(start, end)], sampling))
 
-    def samples(self, windows: Sequence[Window], sampling: Sampling) -> Iterator[Frames]:
+    def samples(self, windows: Iterable[Window], sampling: Sampling, kept: Kept | None = None) -> Iterator[Frames]:
         """The frames that `sampling` chooses from each window, in one pass; windows in order of time, inside the video.
 
         A frame is held only as long as a window to come needs it.
+
+        Args:
+            windows: drawn from as needed where frames are `kept`.
+            sampling: which frames, and how large.
+            kept: pictures of frames of the same sampling, taken while the windows were found; they spare decoding.
         """
-        chosen = [self._choose(window, sampling) for window in windows]
-        needed = np.unique(np.concatenate(chosen)) if chosen else np.empty(0, dtype=np.int64)
-        source, held = self._read(needed, sampling.edge), dict[int, NDArray[np.uint8]]()
-        for window, indices in zip(windows, chosen, strict=True):
-            held = {index: pixels for index, pixels in held.items() if index >= indices[0]}
-            while int(indices[-1]) not in held:
-                index, pixels = next(source)
-                if index >= indices[0]:
-                    held[index] = pixels
-            pixels = np.stack([held[index] for index in indices.tolist()])
+        held = kept or self.keeping(sampling)
+        waiting: list[tuple[Window, NDArray[np.int64]]] = []
+        for window in windows:
+            waiting.append((window, self.choose(window, sampling)))
+            all_there = len(waiting) == 1 and all(index in held for index in waiting[0][1].tolist())
+            if all_there or (kept is not None and len(waiting) == TOGETHER):
+                yield from self._sampled(waiting, sampling, held)
+                waiting = []
+        yield from self._sampled(waiting, sampling, held)
+
+    def _sampled(
+        self, chosen: Sequence[tuple[Window, NDArray[np.int64]]], sampling: Sampling, held: Kept
+    ) -> Iterator[Frames]:
+        needed = np.unique([index for _, indices in chosen for index in indices.tolist()]).astype(np.int64)
+        source = self._read(needed[[index not in held for index in needed.tolist()]], sampling.edge)
+        for window, indices in chosen:
+            held.forget(int(indices[0]))
+            while any(index not in held for index in indices.tolist()):
+                held.put(*next(source))
+            pixels = np.stack([held.picture(index) for index in indices.tolist()])
             yield Frames(pixels, self.times[indices], window.start, window.end)
+
+    def keeping(self, sampling: Sampling, wanted: Iterable[int] = ()) -> Kept:
+        """Where frames for `sampling` can be kept, these at first."""
+        return Kept(lambda frame: self._rendering(frame, sampling.edge), wanted)
 
     def raw(self, indices: Sequence[int]) -> Iterator[VideoFrame]:
         """The decoder's own frames at ascending, unique indices: not scaled, not turned."""
@@ -237,7 +288,8 @@ class Video:
             for _, frame in self._fetch(deque(run.tolist())):
                 yield frame
 
-    def _choose(self, window: Window, sampling: Sampling) -> NDArray[np.int64]:
+    def choose(self, window: Window, sampling: Sampling) -> NDArray[np.int64]:
+        """Indices of the frames that `sampling` chooses from a window."""
         first, last = self.displayed(window.start, window.end)
         return first + sampling.policy.choose(self.times[first:last], window.start, window.end)
 
@@ -409,10 +461,33 @@ class Video:
 
     # -- opening -------------------------------------------------------------------------------------------------
 
-    def skim(self, every: bool = False) -> Iterator[tuple[float, VideoFrame]]:
-        """Times and frames in order of display, decoded roughly and fast: frames that no other depends on are left out
-        unless `every` one is wanted, edges of blocks are not smoothed, nothing is turned. Good for seeing what happens,
-        not for pixels.
+    @property
+    def coded(self) -> Coded:
+        """The displayed frames in the order of the file; empty where their places are all that is known of them."""
+        table = self._table
+        if self._counted:
+            nothing = np.empty(0, dtype=np.int64)
+            return Coded(nothing, nothing, nothing.astype(bool))
+        return Coded(np.searchsorted(table.pts, table.coded), table.sizes, np.isin(table.coded, table.keys))
+
+    @property
+    def can_keep(self) -> bool:
+        """Whether frames that are decoded to be looked at may be as good as those that `frames` gives: where all are
+        decoded, or what is left out is strictly what no other depends on.
+        """
+        codec = self._stream.codec
+        sure = self.keys or self._counted or codec.intra_only or codec.canonical_name == "h264"
+        return sure and not self._table.fields
+
+    def skim(self, every: bool = False, kept: Kept | None = None) -> Iterator[Seen]:
+        """Frames in order of display, decoded roughly and fast: frames that no other depends on are left out unless
+        `every` one is wanted, edges of blocks are not smoothed, nothing is turned. Good for seeing what happens, not
+        for pixels.
+
+        Args:
+            every: leave no frame out.
+            kept: where `can_keep`: takes the frames that it wants. Then edges are smoothed, and some frames that would
+                be left out are given `beside` the others: what is kept, and what stands where the picture may change.
         """
         container, stream = self._open()
         with container:
@@ -420,12 +495,58 @@ class Video:
             stream.thread_type = "AUTO"
             if not (every or self._counted):
                 stream.codec_context.skip_frame = "NONREF"
-            stream.codec_context.options = {"skip_loop_filter": "all"}
+            if kept is None:
+                stream.codec_context.options = {"skip_loop_filter": "all"}
+            packets: Iterator[Packet[VideoStream]]
             packets = (packet for packet in container.demux(stream) if packet.size or packet.dts is None)
+            beside: set[int] = set()
+            place = {} if kept is None else {stamp: index for index, stamp in enumerate(self._pts.tolist())}
             if self.keys and not self._counted:
                 packets = (packet for packet in packets if packet.is_keyframe or not packet.size)
+            elif kept is not None and stream.codec.canonical_name == "h264" and not self._counted:
+                packets = self._sparing(packets, stream, place, kept, beside)
+            zero, (step, parts) = int(self._table.pts[0]), (stream.time_base or Fraction(1)).as_integer_ratio()
             for frame in self._relabelled(self._judged(packets)):
-                yield float(self._seconds(np.array(frame.pts))), frame
+                stamp = frame.pts or 0
+                index = place.get(stamp, -1)
+                if kept is not None and index in kept.wanted and self._is_good(frame):
+                    kept.take(index, frame)
+                yield Seen((stamp - zero) * step / parts, frame, stamp in beside)
+                beside.discard(stamp)
+
+    def _sparing(
+        self,
+        packets: Iterable[Packet[VideoStream]],
+        stream: VideoStream,
+        place: Mapping[int, int],
+        kept: Kept,
+        beside: set[int],
+    ) -> Iterator[Packet[VideoStream]]:
+        """Has a decoder of H.264 give, beside what is looked at anyway, frames that are to be kept and those among
+        which a large packet's picture may begin. The stamps of such as would have been left out go into `beside`.
+        """
+        slices, coded, changing = Slices(stream), self.coded, -1
+        surging = {index for index, surge in zip(coded.indices.tolist(), surges(coded), strict=True) if surge}
+        for packet in packets:
+            stamp = -1 if packet.pts is None else packet.pts
+            index = -1 if packet.pts is None else place.get(stamp, -1)
+            needed = False
+            if packet.size and slices.is_spare(packet):
+                needed = index in kept.wanted or 0 <= index < changing
+                if needed:
+                    beside.add(stamp)
+            elif index in surging:
+                changing = index
+            stream.codec_context.skip_frame = "DEFAULT" if needed else "NONREF"
+            yield packet
+
+    def _is_good(self, frame: VideoFrame) -> bool:
+        """Whether a frame, decoded with those before it, is as seeking to it would give it."""
+        if frame.is_corrupt or self._complaints or self._damaged:
+            return False
+        from av.video.frame import PictureType
+
+        return not self.keys or self._counted or frame.pict_type == PictureType.I
 
     def _judged(self, packets: Iterable[Packet[VideoStream]]) -> Iterator[VideoFrame]:
         """The frames of all packets in order; what is damaged among those displayed is noted."""

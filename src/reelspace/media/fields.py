@@ -1,7 +1,7 @@
-"""H.264 whose pictures are coded as two fields each, as broadcasters do: which packets are second fields.
+"""What the heads of H.264's slices tell of a packet.
 
-Nothing but the head of each picture's first slice tells; a second field that travels in a packet of its own is no
-frame of its own.
+Whether it is a second field: where pictures are coded as two fields each, as broadcasters do, one that travels in a
+packet of its own is no frame of its own, and nothing else tells. And whether other frames depend on it.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class _Layout(NamedTuple):
     planes: bool  # three planes coded apart
 
 
-class SecondFields:
-    """Told every packet in order, says which are the second field of the frame before."""
+class Slices:
+    """Told every packet in order, says which are the second field of the frame before; and which can be spared."""
 
     def __init__(self, stream: VideoStream) -> None:
         parameters = bytes(stream.codec_context.extradata or b"") if stream.codec.canonical_name == "h264" else b""
@@ -38,18 +38,27 @@ class SecondFields:
         self._layout = _read_layout(unit) if unit else None
         self._open: tuple[int, int] | None = None  # number and parity of a first field
 
+    def is_spare(self, packet: Packet[Any]) -> bool:
+        """Whether no other frame depends on the one in this packet. Only of H.264."""
+        for length in (256, packet.size):  # what comes before the first slice is seldom longer
+            if unit := next(_of_type(self._units(bytes(memoryview(packet)[:length])), SLICES), b""):
+                return not unit[0] & 0x60
+        return False
+
     def is_second(self, packet: Packet[Any]) -> bool:
         """Whether this packet completes the frame of the packet before."""
         if self._layout is None or not self._layout.fields:
             return False
-        data = bytes(memoryview(packet)[:4096])
-        units = _marked(data) if self._length_size is None else _measured(data, self._length_size)
+        units = self._units(bytes(memoryview(packet)[:4096]))
         field = _read_field(next(_of_type(units, SLICES), b""), self._layout)
         if field is not None and self._open == (field[0], 1 - field[1]):
             self._open = None
             return True
         self._open = field
         return False
+
+    def _units(self, data: bytes) -> Iterator[bytes]:
+        return _marked(data) if self._length_size is None else _measured(data, self._length_size)
 
 
 def _marked(data: bytes) -> Iterator[bytes]:

@@ -8,14 +8,15 @@ flash is none). Dissolves and wipes are not looked for.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, pairwise
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from reelspace.media.decode import Video
+from reelspace.media.decode import Seen, Video
+from reelspace.media.foresight import Foresight
 
 if TYPE_CHECKING:
     from av.video.frame import VideoFrame
@@ -46,39 +47,71 @@ class _Look(NamedTuple):
 
 def shot_cuts(video: Video) -> list[float]:
     """Times at which the first frame of a new shot is shown, ascending, each inside `(0, duration)`."""
-    light: list[tuple[float, float]] = []
-    looks = _noting(_looks(video.skim()), light)
-    hard = [_first_frame(video, *change) for change in _changes(looks, KEY_CHANGE if video.keys else CHANGE)]
-    soft = [cut for cut in _fades(light) if not any(abs(cut - other) < FLASH for other in hard)]
-    snapped = [float(video.times[video.index_at(cut)]) for cut in soft]
-    return sorted({cut for cut in hard + snapped if 0 < cut < video.duration})
+    return list(found_cuts(video, video.skim()))
 
 
-def _looks(frames: Iterable[tuple[float, VideoFrame]]) -> Iterator[_Look]:
-    """A look at each frame. Every frame of a film passes here, so a look takes a fraction of a millisecond."""
-    from av.video.reformatter import VideoReformatter
+def found_cuts(video: Video, frames: Iterable[Seen], foresight: Foresight | None = None) -> Iterator[float]:
+    """The same of frames that are already being decoded, each cut as soon as none before it can come any more.
 
-    scaler, (rows, columns) = VideoReformatter(), CELLS
-    for time, frame in frames:
-        scaled = scaler.reformat(frame, columns * 3, rows * 3, "yuv444p", interpolation="POINT", threads=1)
-        small = scaled.to_ndarray()
-        lines = _three(small.reshape(3, rows, 3, columns * 3), 2)
-        cells: NDArray[np.float32] = _three(lines.reshape(3, rows, columns, 3), 3).astype(np.float32) / np.float32(
-            9 * 255
-        )
-        bins = sum(bins[plane] for bins, plane in zip(_BINS, small, strict=True)).ravel()
-        colours = np.bincount(bins, minlength=LEVELS[0] * LEVELS[1] * LEVELS[2]).astype(np.float32) / bins.size
-        yield _Look(time, cells, colours)
+    Args:
+        video: the video.
+        frames: as `video.skim` gives them.
+        foresight: told where shots seem to begin, long before it is sure.
+    """
+    hard, fades = _Changes(KEY_CHANGE if video.keys else CHANGE), _Fades()
+    beside: dict[float, _Look] = {}  # frames of the last moment that only tell where a change is, by their times
+    sudden: list[float] = []  # the last hard cuts: a fade right beside one is no cut of its own
+    waiting: list[tuple[float, float, bool]] = []  # when the new shot begins, when that is sure, whether it is a fade
+    last, look_at = 0.0, _Looker()
+    for seen in chain(frames, [None]):
+        look = None if seen is None else look_at(seen.time, seen.frame)
+        if look is not None and seen is not None and seen.beside:
+            beside = {time: one for time, one in beside.items() if time > look.time - 2 * NEAR} | {look.time: look}
+            continue
+        for before, after in hard.add(look):
+            sudden.append(cut := _first_frame(video, before, after, beside))
+            waiting.append((cut, cut, False))
+        if look is not None:
+            if foresight is not None:
+                if hard.changed is not None:
+                    foresight.begins(_first_frame(video, *hard.changed, beside, at_once=True))
+                foresight.passes(look.time)
+            if (middle := fades.add(look)) is not None:
+                waiting.append((float(video.times[video.index_at(middle)]), middle, True))
+        settled = min(hard.settled - FLASH, fades.settled)
+        for one in sorted(one for one in waiting if one[1] <= settled):
+            waiting.remove(one)
+            cut, sure, soft = one
+            near = soft and any(abs(sure - other) < FLASH for other in sudden)
+            if last < cut < video.duration and not near:
+                last = cut
+                yield cut
+        sudden = [cut for cut in sudden if cut > settled - 2 * FLASH]
 
 
-def _three(values: NDArray[Any], axis: int) -> NDArray[np.uint16]:
-    """Sums over an axis of length three; NumPy's own are slow for so few."""
-    first, second, third = (values.take(at, axis).astype(np.uint16) for at in range(3))
-    return np.asarray(first + second + third)
+class _Looker:
+    """Looks at frames. Every frame of a film passes here, so a look takes a fraction of a millisecond."""
 
+    def __init__(self) -> None:
+        from av.video.reformatter import VideoReformatter
 
-# What each byte of a plane adds to the number of the histogram's bin.
-_BINS = [(np.arange(256) * levels >> 8) * math.prod(LEVELS[plane + 1 :]) for plane, levels in enumerate(LEVELS)]
+        self._scaler = VideoReformatter()
+
+    def __call__(self, time: float, frame: VideoFrame) -> _Look:
+        rows, columns = CELLS
+        scaled = self._scaler.reformat(frame, columns * 3, rows * 3, "yuv444p", interpolation="POINT", threads=1)
+        wide = np.empty((3, rows * 3, columns * 3), dtype=np.uint16)
+        for samples, plane in zip(wide, scaled.planes, strict=True):
+            samples[:] = np.frombuffer(memoryview(plane), np.uint8).reshape(-1, plane.line_size)[
+                : rows * 3, : columns * 3
+            ]
+        tall = wide.reshape(3, rows, 3, columns * 3)
+        lines = (tall[:, :, 0] + tall[:, :, 1] + tall[:, :, 2]).reshape(3, rows, columns, 3)
+        cells = (lines[..., 0] + lines[..., 1] + lines[..., 2]).astype(np.float32) / np.float32(9 * 255)
+        levels = wide * np.array(LEVELS, dtype=np.uint16)[:, None, None] >> 8
+        bins = ((levels[0] * LEVELS[1] + levels[1]) * LEVELS[2] + levels[2]).ravel()
+        colours = np.bincount(bins, minlength=math.prod(LEVELS)).astype(np.float32) / bins.size
+        return _Look(time, cells, colours)
 
 
 def _difference(one: _Look, other: _Look) -> float:
@@ -87,31 +120,51 @@ def _difference(one: _Look, other: _Look) -> float:
     What is where, and which colours there are. The colours count no more than the places: in a fade or a plain picture
     a small step of brightness moves every sample to another bin.
     """
-    places = float(np.abs(one.cells - other.cells).max(axis=0).mean())
-    colours = float(np.abs(one.colours - other.colours).sum()) / 2
+    planes = np.abs(one.cells - other.cells)
+    largest = np.maximum(np.maximum(planes[0], planes[1]), planes[2]).ravel()
+    # The methods for mean and sum take longer than all of this.
+    places: float = float(np.add.reduce(largest)) / largest.size
+    colours: float = float(np.add.reduce(np.abs(one.colours - other.colours))) / 2
     return places + min(places, colours / 2)
 
 
-def _changes(looks: Iterable[_Look], least: float) -> Iterator[tuple[float, float]]:
-    """The times of the frames before and after every hard cut, among the frames looked at."""
-    near: list[_Look] = []  # a moment before and after the step that is judged
-    steps: list[float] = []  # difference of each to the one before
-    at = 1
-    for look in looks:
-        steps.append(_difference(near[-1], look) if near else 0.0)
-        near.append(look)
-        while at + AROUND < len(near) and look.time >= near[at].time + FLASH:
-            if _is_cut(near, steps, at, least):
-                yield near[at - 1].time, near[at].time
-            at += 1
+class _Changes:
+    """Told every look in order and None at the end, says where hard cuts are: a moment later.
+
+    Attributes:
+        settled: seconds: what comes will be found after this time.
+        changed: the last two frames, if they differ as much as at a cut.
+    """
+
+    def __init__(self, least: float) -> None:
+        self._least = least
+        self._near: list[_Look] = []  # a moment before and after the step that is judged
+        self._steps: list[float] = []  # difference of each to the one before
+        self._at = 1
+        self.settled = 0.0
+        self.changed: tuple[_Look, _Look] | None = None
+
+    def add(self, look: _Look | None) -> list[tuple[_Look, _Look]]:
+        """The frames before and after every hard cut that is sure now."""
+        near, found = self._near, []
+        if look is not None:
+            self._steps.append(_difference(near[-1], look) if near else 0.0)
+            near.append(look)
+            self.changed = (near[-2], look) if self._steps[-1] >= self._least else None
+        while self._at < len(near) and (look is None or self._is_due(look)):
+            if _is_cut(near, self._steps, self._at, self._least):
+                found.append((near[self._at - 1], near[self._at]))
+            self._at += 1
+        self.settled = math.inf if look is None else near[self._at - 1].time
         old = 0
-        while old + AROUND + 1 < at and near[old].time < near[at - 1].time - FLASH:
+        while old + AROUND + 1 < self._at and near[old].time < near[self._at - 1].time - FLASH:
             old += 1
-        del near[:old], steps[:old]
-        at -= old
-    for last in range(at, len(near)):
-        if _is_cut(near, steps, last, least):
-            yield near[last - 1].time, near[last].time
+        del near[:old], self._steps[:old]
+        self._at -= old
+        return found
+
+    def _is_due(self, look: _Look) -> bool:
+        return self._at + AROUND < len(self._near) and look.time >= self._near[self._at].time + FLASH
 
 
 def _is_cut(near: Sequence[_Look], steps: Sequence[float], at: int, least: float) -> bool:
@@ -125,28 +178,47 @@ def _is_cut(near: Sequence[_Look], steps: Sequence[float], at: int, least: float
     return min(_difference(a, b) for a in before for b in after) >= CHANGE / 2
 
 
-def _first_frame(video: Video, before: float, after: float) -> float:
-    """When the new shot's first frame is shown: frames that were left out between the two are looked at as well."""
-    first, last = video.index_at(before), video.index_at(after)
-    if last - first > 1:
-        looks = _looks((0.0, frame) for frame in video.raw(range(first, last + 1)))
-        first += int(np.argmax([_difference(a, b) for a, b in pairwise(looks)]))
-        last = first + 1
-    return float(video.times[last])
+def _first_frame(
+    video: Video, before: _Look, after: _Look, known: Mapping[float, _Look], at_once: bool = False
+) -> float:
+    """When the new shot's first frame is shown, be it one of those that were left out between the two.
+
+    Args:
+        video: the video.
+        before, after: the two frames.
+        known: frames that were left out and are known nevertheless, by their times.
+        at_once: decode none for it.
+    """
+    first, last = video.index_at(before.time), video.index_at(after.time)
+    looks = [before, *(known[time] for time in video.times[first + 1 : last].tolist() if time in known), after]
+    if len(looks) <= last - first:
+        if at_once:
+            return after.time
+        look_at = _Looker()
+        looks = [look_at(0.0, frame) for frame in video.raw(range(first, last + 1))]
+    return float(video.times[first + 1 + int(np.argmax([_difference(a, b) for a, b in pairwise(looks)]))])
 
 
-def _noting(looks: Iterable[_Look], light: list[tuple[float, float]]) -> Iterator[_Look]:
-    for look in looks:
-        light.append((look.time, look.brightness))
-        yield look
+class _Fades:
+    """Told every look in order, says the middle of every black stretch that has a picture before and after it.
 
+    Attributes:
+        settled: seconds: what comes will be found after this time.
+    """
 
-def _fades(light: Sequence[tuple[float, float]]) -> Iterator[float]:
-    """The middle of every black stretch that has a picture before and after it."""
-    start = None
-    for (time, brightness), (_, before) in zip(light[1:], light, strict=False):
-        if brightness < BLACK <= before:
-            start = time
-        elif before < BLACK <= brightness and start is not None:
-            yield (start + time) / 2
-            start = None
+    def __init__(self) -> None:
+        self._before: float | None = None
+        self._start: float | None = None
+        self.settled = math.inf
+
+    def add(self, look: _Look) -> float | None:
+        """The middle, where a stretch has just ended."""
+        middle, brightness, before = None, look.brightness, self._before
+        if before is not None and brightness < BLACK <= before:
+            self._start = look.time
+        elif before is not None and before < BLACK <= brightness and self._start is not None:
+            middle = (self._start + look.time) / 2
+            self._start = None
+        self._before = brightness
+        self.settled = math.inf if self._start is None else self._start
+        return middle

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reelspace.media.ending import is_cut_off
-from reelspace.media.fields import SecondFields
+from reelspace.media.fields import Slices
 from reelspace.media.files import failure
 
 if TYPE_CHECKING:
@@ -38,6 +38,8 @@ class Table(NamedTuple):
         seeks: int64 `[K]`: decoding stamps of the same.
         partial: why the file ends early, or None.
         decoded: decoding stamps of the displayed frames, in the order of the file.
+        coded: int64 `[N]`: their presentation stamps, in that order.
+        sizes: int64 `[N]`: bytes of their packets, in that order.
         untimed: no frame has a stamp: all of the above mean nothing.
         fields: some frames are spread over two packets.
         marks: checksums of key frames by their stamps, where packets are cut out of a stream that does not mark them:
@@ -50,6 +52,8 @@ class Table(NamedTuple):
     seeks: NDArray[np.int64]
     partial: str | None
     decoded: NDArray[np.int64]
+    coded: NDArray[np.int64]
+    sizes: NDArray[np.int64]
     untimed: bool = False
     fields: bool = False
     marks: Mapping[int, int] = MappingProxyType({})
@@ -63,6 +67,7 @@ class _Packets(NamedTuple):
     length: NDArray[np.int64]
     key: NDArray[np.int64]
     hidden: NDArray[np.int64]
+    size: NDArray[np.int64]
     heard: float  # seconds: up to where there is anything, sound or picture
     broken: bool
     untimed: bool
@@ -85,7 +90,7 @@ def read_table(
     packets = _read_packets(path, container, stream, tick, content)
     if packets.untimed:
         nothing = np.zeros(1, dtype=np.int64)
-        return Table(nothing, 1, nothing, nothing, None, nothing, untimed=True)
+        return Table(nothing, 1, nothing, nothing, None, nothing, nothing, nothing, untimed=True)
     pts, key = packets.pts, packets.key.astype(bool)
     if not key.any():
         key[0] = True  # nothing says where decoding can begin: at the beginning
@@ -98,8 +103,10 @@ def read_table(
     end = int(displayed[-1]) + last_length(displayed, stream, packets.length[is_shown][order], packets.broken)
     by_time = np.argsort(pts[key], kind="stable")
     partial = _partial(container, stream, end, packets)
-    seeks, decoded = packets.dts[key][by_time], packets.dts[is_shown]
-    return Table(displayed, end, pts[key][by_time], seeks, partial, decoded, fields=packets.fields, marks=packets.marks)
+    seeks, in_order = packets.dts[key][by_time], (packets.dts[is_shown], pts[is_shown], packets.size[is_shown])
+    return Table(
+        displayed, end, pts[key][by_time], seeks, partial, *in_order, fields=packets.fields, marks=packets.marks
+    )
 
 
 def _read_packets(
@@ -126,21 +133,21 @@ def _read_packets(
         broken = True
     if not rows.rows and not rows.untimed:
         raise failure(path, "its video has no frames")
-    pts, dts, length, key, hidden = np.array(rows.rows, dtype=np.int64).reshape(-1, 5).T
+    pts, dts, length, key, hidden, size = np.array(rows.rows, dtype=np.int64).reshape(-1, 6).T
     broken |= rows.untimed  # some without times beside others that have them: damaged
     broken = broken or (content is None and is_cut_off(path, container.format.name))
-    return _Packets(pts, dts, length, key, hidden, heard, broken, not rows.rows, rows.fields, rows.marks)
+    return _Packets(pts, dts, length, key, hidden, size, heard, broken, not rows.rows, rows.fields, rows.marks)
 
 
 class _Rows:
     """Gathers what the packets of the video say."""
 
     def __init__(self, container: InputContainer, stream: VideoStream) -> None:
-        self.rows: list[tuple[int, int, int, bool, bool]] = []
+        self.rows: list[tuple[int, int, int, bool, bool, int]] = []
         self.untimed = self.fields = False
         self.marks: dict[int, int] = {}
         self._marking = container.format.name in MPEG
-        self._second_fields = SecondFields(stream)
+        self._second_fields = Slices(stream)
 
     def add(self, packet: Packet[Any]) -> None:
         length = packet.duration or 0
@@ -151,7 +158,7 @@ class _Rows:
                 self.rows[-1] = (*first[:2], first[2] + length, *first[3:])
         elif packet.pts is not None:
             decoded = packet.pts if packet.dts is None else packet.dts
-            self.rows.append((packet.pts, decoded, length, packet.is_keyframe, packet.is_discard))
+            self.rows.append((packet.pts, decoded, length, packet.is_keyframe, packet.is_discard, packet.size))
             if self._marking and packet.is_keyframe:
                 self.marks[packet.pts] = mark(packet)
         elif packet.size:

@@ -53,8 +53,10 @@ class Windowing(ABC):
         return list(self.divide(duration, cuts))
 
     @abstractmethod
-    def divide(self, duration: float, cuts: Sequence[float]) -> Iterator[Window]:
-        """The same, one by one: how many there are is up to the file and to what was asked."""
+    def divide(self, duration: float, cuts: Iterable[float]) -> Iterator[Window]:
+        """The same, one by one: how many there are is up to the file and to what was asked. A window comes as soon as
+        the cuts drawn tell it.
+        """
 
     @property
     @abstractmethod
@@ -83,18 +85,16 @@ class Shots(Windowing):
     def needs_cuts(self) -> bool:
         return True
 
-    def divide(self, duration: float, cuts: Sequence[float]) -> Iterator[Window]:
-        edges = [0.0]
+    def divide(self, duration: float, cuts: Iterable[float]) -> Iterator[Window]:
+        begun = 0.0
         for cut in cuts:
-            if cut - edges[-1] >= self.shortest:
-                edges.append(cut)
-        if len(edges) > 1 and duration - edges[-1] < self.shortest:
-            edges.pop()
-        edges.append(duration)
-        for start, end in pairwise(edges):
-            yield from self._split(start, end)
+            if cut - begun >= self.shortest and duration - cut >= self.shortest:
+                yield from self.split(begun, cut)
+                begun = cut
+        yield from self.split(begun, duration)
 
-    def _split(self, start: float, end: float) -> Iterator[Window]:
+    def split(self, start: float, end: float) -> Iterator[Window]:
+        """The windows of one shot."""
         parts = max(1, math.ceil((end - start) / self.longest - 1e-9))
         inner = (start + (end - start) * part / parts for part in range(1, parts))
         return starmap(Window, pairwise(chain([start], inner, [end])))
@@ -119,7 +119,7 @@ class Fixed(Windowing):
     def needs_cuts(self) -> bool:
         return False
 
-    def divide(self, duration: float, cuts: Sequence[float] = ()) -> Iterator[Window]:
+    def divide(self, duration: float, cuts: Iterable[float] = ()) -> Iterator[Window]:
         more = max(0, math.ceil((duration - self.length) / self.stride - 1e-9))
         for number in range(more + 1):
             start = number * self.stride

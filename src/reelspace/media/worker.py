@@ -26,13 +26,15 @@ from reelspace.media.check import damage
 from reelspace.media.cut import write_cut
 from reelspace.media.decode import Video
 from reelspace.media.files import shown
+from reelspace.media.foresight import Foresight
 from reelspace.media.image import load_image
+from reelspace.media.kept import Kept
 from reelspace.media.policy import Sampling, parse_policy
 from reelspace.media.probe import describe
-from reelspace.media.shots import shot_cuts
+from reelspace.media.shots import found_cuts
 from reelspace.media.sound import Sound
 from reelspace.media.thumbnails import thumbnail
-from reelspace.media.windows import Window, at_frames, parse_windowing, stills_joined
+from reelspace.media.windows import Shots, Window, Windowing, at_frames, parse_windowing, stills_joined
 
 HEARTBEAT = 0.5  # seconds
 AHEAD = 4  # windows decoded before the reader has taken them
@@ -92,27 +94,58 @@ def _scan(job: dict[str, Any], out: _Outbox) -> None:
     sampling = _sampling(job)
     with _opened(job, out, through=True, keys=job["keys"]) as video:
         out.put({"event": "opened", "info": asdict(describe(video))})
-        windows, rest = _windows(job["windows"], video)
-        for frames in video.samples(windows, sampling):
+        windows = _Windows(job["windows"], sampling, video)
+        for frames in video.samples(windows, sampling, windows.kept):
             picture = thumbnail(frames) if job["thumbnails"] else b""
             out.put(*wire.frames_message("window", frames, picture))
-        out.put({"event": "closed", "partial": "; ".join(filter(None, (video.partial, rest))) or None})
+        out.put({"event": "closed", "partial": "; ".join(filter(None, (video.partial, windows.rest))) or None})
 
 
-def _windows(asked: str | Sequence[Sequence[float]], video: Video) -> tuple[list[Window], str | None]:
-    """The windows to read, and why there are not more of them."""
-    if not isinstance(asked, str):
-        inside = (Window(start, min(end, video.duration)) for start, end in asked if start < video.duration)
-        return sorted(inside), None
-    windowing = parse_windowing(asked)
-    every = windowing.divide(video.duration, shot_cuts(video) if windowing.needs_cuts else ())
-    windows = list(islice(every, MOST))
-    if windowing.fast:
-        windows = list(at_frames(windows, video.times, video.duration))
-    windows = list(stills_joined(windows, video.displayed))
-    if next(every, None) is None:
-        return windows, None
-    return windows, f"only its first {MOST:,} windows are read, up to {windows[-1].end:.3f} s"
+class _Windows:
+    """The windows to read, in order of time.
+
+    Where they must be found by looking at the video, that goes on while they are drawn.
+
+    Attributes:
+        kept: frames that were found to be needed while the windows were looked for.
+        rest: why there are not more windows, when all have been drawn.
+    """
+
+    def __init__(self, asked: str | Sequence[Sequence[float]], sampling: Sampling, video: Video) -> None:
+        self.kept: Kept | None = None
+        self.rest: str | None = None
+        self._video = video
+        if isinstance(asked, str):
+            self._windows = self._found(parse_windowing(asked), sampling)
+        else:
+            inside = (Window(start, min(end, video.duration)) for start, end in asked if start < video.duration)
+            self._windows = iter(sorted(inside))
+
+    def __iter__(self) -> Iterator[Window]:
+        return self._windows
+
+    def _found(self, windowing: Windowing, sampling: Sampling) -> Iterator[Window]:
+        video = self._video
+        cuts: Iterator[float] = iter(())
+        if windowing.needs_cuts:
+            foresight = None
+            if video.can_keep:
+                self.kept = video.keeping(sampling, range(len(video.times)) if video.keys else ())
+                if isinstance(windowing, Shots) and not video.keys:
+                    foresight = Foresight(video, windowing, sampling, self.kept)
+            cuts = found_cuts(video, video.skim(kept=self.kept), foresight)
+        return self._divided(windowing, cuts)
+
+    def _divided(self, windowing: Windowing, cuts: Iterator[float]) -> Iterator[Window]:
+        video, last = self._video, None
+        every = windowing.divide(video.duration, cuts)
+        windows: Iterable[Window] = islice(every, MOST)
+        if windowing.fast:
+            windows = at_frames(windows, video.times, video.duration)
+        for last in stills_joined(windows, video.displayed):
+            yield last
+        if last is not None and next(every, None) is not None:
+            self.rest = f"only its first {MOST:,} windows are read, up to {last.end:.3f} s"
 
 
 def _sample(job: dict[str, Any], out: _Outbox) -> None:
