@@ -281,7 +281,7 @@ class Consistent:
 
 
 def threshold(asked: float | str, texts_: NDArray[np.float32], videos: NDArray[np.float32], seed: int) -> float:
-    """The least cosine that is asked for, or the one that the share `Q` of mismatched pairs stays under.
+    """The least cosine that is asked for, or the least that is more than the share `Q` of mismatched pairs has.
 
     Args:
         asked: a cosine, or `null:Q`.
@@ -297,7 +297,8 @@ def threshold(asked: float | str, texts_: NDArray[np.float32], videos: NDArray[n
     for _ in range(min(16, len(texts_) - 1)):
         shift = int(random.integers(1, len(texts_)))
         scores.append((texts_ * np.roll(videos, shift, axis=0)).sum(axis=1))
-    return round(float(np.quantile(np.concatenate(scores), share)), 4)
+    # The least cosine, as they are kept, that is more: where many are the same, they do not pass either.
+    return round(float(np.quantile(np.concatenate(scores), share)), 4) + 1e-4
 
 
 class _Near:

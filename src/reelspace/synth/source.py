@@ -151,19 +151,25 @@ def _faulty(
             break
         dice -= share
     else:
-        return told("", scene, scene, caption(scene, kind, random))
+        return told("", scene, scene, _said(scene, kind, random))
     if fault == "wrong":
-        said = caption(other, kind, random)
+        said = _said(other, kind, random)
         return told("wrong", scene, scene if said.true_of(scene) else other, said)
     if fault == "still":
         scene = stilled(scene)
-        return told("still", scene, scene, caption(scene, kind, random))
+        return told("still", scene, scene, _said(scene, kind, random))
     if fault == "copies" and before:
         first = pick(random, before)
         again = replace(first.scene, quantiser=min(first.scene.quantiser + 6, 44))
-        return told("copy", again, again, caption(again, kind, random))
+        return told("copy", again, again, _said(again, kind, random))
     kind = pick(random, tuple(JUNK))
     return Drawn(id_, scene, None, "junk", kind, JUNK[kind].format(int(random.integers(10_000))))
+
+
+def _said(scene: Scene, kind: str, random: Random) -> Caption:
+    """A caption as somebody would write it: of a picture in which nothing moves, not that nothing does."""
+    acting = any(thing.acts for shot in scene.shots for thing in shot.things)
+    return caption(scene, kind if acting or kind != "temporal" else "general", random)
 
 
 def stilled(scene: Scene) -> Scene:
