@@ -50,5 +50,5 @@ def flow():
         "filter": {"consistency": -1.0},
         "mllm": {"kind": "oracle"},
         "enrich": {"short": 20, "long": 25, "consistency": -1.0},
-        "extend": {"gain": -2.0},
+        "extend": {"gain": -100.0},
     }

@@ -202,9 +202,10 @@ class Extend(_Part):
     like it."""
     necessity: Literal["rank", "margin"] = "margin"
     """What removing a part of a composed query must do: lose the target (it is no longer among the `depth` best), or
-    lower its lead over the best other video by `gain`."""
+    lower its lead over the other videos by more than `gain`."""
     depth: int = Field(default=1, ge=1)
     gain: float = 0.0
+    """In standard deviations of the other videos' cosines."""
     pool: int = Field(default=64, ge=2)
     """Other videos that the target competes with: the nearest to the query and to each of its parts."""
     negatives: int | None = None

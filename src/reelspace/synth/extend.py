@@ -305,17 +305,22 @@ class Necessary:
 def leads_of(
     queries: dict[str, NDArray[np.float32]], target: NDArray[np.float32], rivals: NDArray[np.float32]
 ) -> tuple[dict[str, float], dict[str, int]]:
-    """By how much the target leads the best of the rivals, and its place among them, for each of the queries.
+    """By how much the target stands out among the rivals, and its place, for each of the queries.
+
+    Cosines with a text are of another size than cosines with a picture, so a lead is measured in standard deviations:
+    the target's cosine less the mean of the rivals', by their spread. Bare differences told needless queries from
+    others no better than chance.
 
     Args:
         queries: unit rows `[d]`: of `both` parts, the `words`, the `reference`.
         target: `[d]`.
-        rivals: `[n, d]`.
+        rivals: `[n, d]`, one or more.
     """
     leads, places = {}, {}
     for name, query in queries.items():
         own, others = float(query @ target), rivals @ query
-        leads[name] = round(own - float(others.max()), 4)
+        spread = float(others.std())
+        leads[name] = round((own - float(others.mean())) / (spread if spread > 1e-6 else 1.0), 4)
         places[name] = 1 + int((others >= own).sum())
     return leads, places
 
