@@ -76,7 +76,7 @@ class Oracle:
 
     @property
     def fingerprint(self) -> str:
-        return fingerprint(kind="oracle", version=1, invented=self._config.invented, needless=self._config.needless)
+        return fingerprint(kind="oracle", version=2, invented=self._config.invented, needless=self._config.needless)
 
     def close(self) -> None:
         pass
@@ -130,7 +130,13 @@ class Oracle:
             query = f"In place of the {named} one FROM REFERENCE {word} {a(thing.form)} {doing} {setting}"
         if random.random() < self._config.needless:
             if random.random() < 0.5:
-                fault, told = "needless reference", caption(target, "detailed", random)
+                # As much as a query may be long.
+                told = next(
+                    one
+                    for kind in ("detailed", "general", "brief")
+                    if len((one := caption(target, kind, random)).text.split()) <= 50 or kind == "brief"
+                )
+                fault = "needless reference"
                 query, facts = f"{told.text} It is the {named} one FROM REFERENCE {word}", set(told.facts)
                 query = " ".join(query.replace(".", ",").rstrip(",").split())
             else:
