@@ -49,7 +49,23 @@ def test_the_page_shows_samples_and_the_funnel_and_loads_nothing(tmp_path, mixed
     assert ("enrich", "verify", "judged false") in reasons
     assert len(reasons) <= len(lost) <= 2 * len(reasons)
     assert all(f"{stage} / {block}: {reason}" in page.text for stage, block, reason in reasons)
+    assert "judged false" in page.text.split("Rows")[0]  # the funnel says why
     assert audit.page(out, each=2) == audit.page(out, each=2)
+
+
+def test_a_text_that_has_no_picture_of_its_own_is_shown_beside_its_video(tmp_path, mixed, flow):
+    flow["extend"] = {"gain": 100.0}
+    out = tmp_path / "set"
+    run(Config.model_validate(flow), out)
+    videos = audit._videos(out)
+    told = list(schema.rows(out, "T2T"))
+    turned = [found for found in schema.rejections(out) if found.block == "necessary"]
+    assert told and turned
+    assert set(videos) >= {row.provenance.source for row in told} | {found.id for found in turned}
+    page = audit.page(out)
+    for part, samples in (("<h3>T2T</h3>", told), ("<h3>extend / necessary", turned)):
+        section = page.split(part)[1].split("<h3>")[0]
+        assert section.count("<img") >= audit.FRAMES * min(6, len(samples))
 
 
 def test_a_video_that_is_gone_is_a_note_on_the_page(tmp_path, mixed, flow):
