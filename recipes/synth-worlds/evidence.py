@@ -1,7 +1,7 @@
 """How well the filters and checks of V-SynFlow find what is wrong, on drawn videos of which everything is known.
 
     python recipes/synth-worlds/evidence.py --count 240 --output recipes/synth-worlds/evidence.json
-    python recipes/synth-worlds/evidence.py --tiny runs/tiny …      # also with the tiny model as captioner and judge
+    python recipes/synth-worlds/evidence.py --tiny runs/tiny …  # also with the tiny model: embedder, captioner, judge
 
 Faults are put in: captions of another video, videos in which nothing moves, texts that are no captions, copies;
 captions with one invented attribute; composed queries that do not need one of their parts. Every filter and check then
@@ -16,7 +16,7 @@ import hashlib
 import json
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -99,22 +99,37 @@ def areas(scores: Iterable[float], faults: Iterable[bool]) -> float | None:
 
 
 class Studio:
-    """Makes and embeds videos, each once."""
+    """Makes and embeds videos."""
 
-    def __init__(self, folder: Path, reader: Reader, config: Config) -> None:
+    def __init__(self, folder: Path, reader: Reader, config: Config, tiny: Path | None) -> None:
         self.folder, self.reader, self.config = folder, reader, config
-        self.lite, self.oracle = embed.load("lite"), Oracle()
+        self.oracle = Oracle()
+        self.embedders = {"lite": embed.load("lite")} | ({"tiny": embed.load(str(tiny))} if tiny else {})
 
     def frames(self, scene: Scene, sampling: Sampling) -> Any:
         from reelspace.item import Span
 
         return self.reader.sample(Span(cached(scene, self.folder)), sampling)
 
-    def video(self, scene: Scene) -> np.ndarray:
-        return self.lite.encode_candidate([Item(video=self.frames(scene, self.lite.sampling))])[0]
+    def videos(self, name: str, scenes: Iterable[Scene]) -> np.ndarray:
+        embedder = self.embedders[name]
+        items = (Item(video=self.frames(scene, embedder.sampling)) for scene in scenes)
+        return np.concatenate([embedder.encode_candidate([item]) for item in items])
 
-    def texts(self, said: list[str]) -> np.ndarray:
-        return np.concatenate([self.lite.encode_query([Item(text=text)]) for text in said])
+    def texts(self, name: str, said: Iterable[str]) -> np.ndarray:
+        return np.concatenate([self.embedders[name].encode_query([Item(text=text)]) for text in said])
+
+
+def by_cosine(queries: np.ndarray, candidates: np.ndarray, faults: list[bool], seed: int) -> dict[str, Any]:
+    """What thresholds that are taken from mismatched pairs turn down."""
+    cosines = (queries * candidates).sum(axis=1)
+    found: dict[str, Any] = {"AUC": areas(cosines, faults)}
+    for share in (0.5, 0.9):
+        least, check = filtering.threshold(f"null:{share}", queries, candidates, seed), Found()
+        for cosine, fault in zip(cosines, faults, strict=True):
+            check.add(float(cosine) < least, fault)
+        found[f"null:{share}"] = check.figures()
+    return found
 
 
 # Stage 1.
@@ -125,42 +140,35 @@ def of_filter(studio: Studio, count: int, seed: int) -> dict[str, Any]:
     source = WorldsSource(kind="worlds", count=count, wrong=0.3, still=0.1, junk=0.1, copies=0.05)
     made = list(drawn(source, seed))
     rectify, moving, near = Found(), Found(), Found()
-    seen: list[tuple[Drawn, np.ndarray, bytes]] = []
+    seen: list[tuple[Drawn, bytes]] = []
     for pair in made:
         rectify.add(bool(filtering.unfit(pair.text, studio.config)), pair.said is None)
         frames = studio.frames(pair.scene, filtering.LOOKED)
         moving.add(filtering.motion(frames.pixels) < studio.config.filter.motion, at_rest(pair.scene))
-        seen.append((pair, studio.video(pair.scene), filtering.looks(frames.pixels)))
-    for k, (pair, _, own) in enumerate(seen):
+        seen.append((pair, filtering.looks(frames.pixels)))
+    for k, (pair, own) in enumerate(seen):
         grey = np.frombuffer(own, np.uint8).astype(int)
         alike = [
             j
             for j in range(k)
-            if np.abs(np.frombuffer(seen[j][2], np.uint8) - grey).max() <= studio.config.filter.near_video
+            if np.abs(np.frombuffer(seen[j][1], np.uint8) - grey).max() <= studio.config.filter.near_video
         ]
         near.add(bool(alike), pair.fault == "copy")
-    # Consistency: of what is a caption.
-    told = [(pair, vector) for pair, vector, _ in seen if pair.said is not None]
-    wrong = [pair.said is not pair.scene for pair, _ in told]
-    videos = np.stack([vector for _, vector in told])
     figures: dict[str, Any] = {
         "rectify": rectify.figures(),
         "moving": moving.figures(),
         "near_videos": near.figures(),
     }
-    rows = {"lite": (studio.texts([pair.text for pair, _ in told]), videos)}
-    stated = [studio.oracle.of(pair.stated) for pair, _ in told]
-    rows["oracle"] = np.stack(stated), np.stack([studio.oracle.of(evidence(pair.scene)) for pair, _ in told])
-    for name, (queries, candidates) in rows.items():
-        cosines = (queries * candidates).sum(axis=1)
-        found: dict[str, Any] = {"AUC": areas(cosines, wrong)}
-        for share in (0.5, 0.9):
-            least = filtering.threshold(f"null:{share}", queries, candidates, seed)
-            check = Found()
-            for cosine, fault in zip(cosines, wrong, strict=True):
-                check.add(float(cosine) < least, fault)
-            found[f"null:{share}"] = check.figures()
-        figures[f"consistent, {name}"] = found
+    # Consistency: of what is a caption.
+    told = [pair for pair in made if pair.said is not None]
+    wrong = [pair.said is not pair.scene for pair in told]
+    for name in studio.embedders:
+        queries = studio.texts(name, (pair.text for pair in told))
+        candidates = studio.videos(name, (pair.scene for pair in told))
+        figures[f"consistent, {name}"] = by_cosine(queries, candidates, wrong, seed)
+    stated = np.stack([studio.oracle.of(pair.stated) for pair in told])
+    shown = np.stack([studio.oracle.of(evidence(pair.scene)) for pair in told])
+    figures["consistent, oracle"] = by_cosine(stated, shown, wrong, seed)
     return figures
 
 
@@ -209,10 +217,13 @@ def of_captions(studio: Studio, count: int, seed: int, tiny: Path | None) -> dic
     """Invented attributes: by the cosine with the video, by a verifier; and the rules, on texts that break them."""
     told = captions_told(count, seed)
     faults = [bool(one.fault) for one in told]
-    videos = np.stack([studio.video(one.scene) for one in told])
-    cosines = {"lite": (studio.texts([one.text for one in told]) * videos).sum(axis=1)}
-    cosines["oracle"] = np.array([studio.oracle.of(one.stated) @ studio.oracle.of(facts(one.scene)) for one in told])
-    figures: dict[str, Any] = {f"cosine, {name}": {"AUC": areas(values, faults)} for name, values in cosines.items()}
+    figures: dict[str, Any] = {}
+    for name in studio.embedders:
+        queries, videos = studio.texts(name, (one.text for one in told)), studio.videos(name, (o.scene for o in told))
+        figures[f"ground, {name}"] = by_cosine(queries, videos, faults, seed)
+    stated = np.stack([studio.oracle.of(one.stated) for one in told])
+    shown = np.stack([studio.oracle.of(evidence(one.scene)) for one in told])
+    figures["ground, oracle"] = by_cosine(stated, shown, faults, seed)
     judges = {"oracle": lambda one: float(one.stated <= facts(one.scene))}
     if tiny is not None:
         from reelspace.synth.mllm.tiny import Tiny
@@ -231,26 +242,84 @@ def of_captions(studio: Studio, count: int, seed: int, tiny: Path | None) -> dic
         for value, fault in zip(values, faults, strict=True):
             check.add(value < 0.5, fault)
         figures[f"verify, {name}"] = {"AUC": areas(values, faults), **check.figures()}
+        if name != "oracle":
+            figures[f"verify, {name}"]["at its own threshold"] = fitted(values, faults)
     figures["rules"] = of_rules(told)
     return figures
 
 
-INVENTED = (
-    ("There are no people to be seen.", "absence"),
-    ("It seems to be looking for something.", "speculation"),
-    ("“Come here,” somebody calls.", "dialogue"),
-    ("It used to live on a farm.", "backstory"),
-    ("The video shows all of this.", "meta"),
-)
+def fitted(values: Sequence[float], faults: Sequence[bool]) -> dict[str, Any]:
+    """What the threshold turns down that is best for the other half of the texts.
+
+    For a judge whose Yes is seldom likely, or always, though it is likelier where it should be.
+    """
+    pairs = list(zip(values, faults, strict=True))
+    here, there = pairs[: len(pairs) // 2], pairs[len(pairs) // 2 :]
+    check = Found()
+    for known, asked in ((here, there), (there, here)):
+        ways = sorted(value for value, _ in known)
+        least = max(ways, key=lambda least: sum((value < least) == fault for value, fault in known), default=0.5)
+        for value, fault in asked:
+            check.add(value < least, fault)
+    return check.figures()
+
+
+# Written without looking at the rules, so some get past them.
+INVENTED = {
+    "absence": (
+        "There are no people to be seen.",
+        "Nobody else is around.",
+        "No other animals appear.",
+        "The sky is empty of clouds.",
+        "Nothing else happens.",
+        "The ground has no visible texture.",
+    ),
+    "speculation": (
+        "It seems to be looking for something.",
+        "It is probably early.",
+        "This could be a toy.",
+        "Maybe it is tired.",
+        "It looks as if it were lost.",
+        "One might think of a holiday.",
+    ),
+    "dialogue": (
+        "“Come here,” somebody calls.",
+        "A voice tells it to stop.",
+        "“Wait!” it cries.",
+        "Someone shouts in the distance.",
+        "It greets its friend with a hello.",
+        "Two people talk about the weather.",
+    ),
+    "backstory": (
+        "It used to live on a farm.",
+        "It has come a long way from home.",
+        "It was born in the spring.",
+        "Soon it will be back with its family.",
+        "It wants to go home.",
+        "After years of searching it has found its place.",
+    ),
+    "meta": (
+        "The video shows all of this.",
+        "In this clip, the colours are flat.",
+        "As an AI, I can only see the frames.",
+        "The frames depict a simple scene.",
+        "This footage was made by a computer.",
+        "Here is a caption of the video.",
+    ),
+}
 
 
 def of_rules(told: list[Told]) -> dict[str, Any]:
-    """The rules of a text: true captions, and the same with a sentence that breaks one."""
-    check = Found()
+    """The rules of a text: true captions, and the same with a sentence that says what is not to be said."""
+    check, kinds = Found(), {kind: Found() for kind in INVENTED}
+    sentences = [(kind, sentence) for kind, said in INVENTED.items() for sentence in said]
     for number, one in enumerate(told):
         check.add(rules.broken(one.text) is not None, False)
-        check.add(rules.broken(f"{one.text} {INVENTED[number % len(INVENTED)][0]}") is not None, True)
-    return check.figures()
+        kind, sentence = sentences[number % len(sentences)]
+        down = rules.broken(f"{one.text} {sentence}") is not None
+        check.add(down, True)
+        kinds[kind].add(down, True)
+    return {**check.figures(), **{f"recall, {kind}": found.figures()["recall"] for kind, found in kinds.items()}}
 
 
 # Stage 3.
@@ -299,7 +368,7 @@ def composed_asked(count: int, seed: int) -> list[Asked]:
         rivals = [Scene(shots=(other,)) for other in others]
         for attribute in ("action", "background", "light"):
             rivals += [other for _ in range(2) if (other := vary(target, attribute, random)) is not None]
-        rivals = [rival for rival in dict.fromkeys(rivals) if rival != target and rival != reference]
+        rivals = [rival for rival in dict.fromkeys(rivals) if rival not in (target, reference)]
         found.append(Asked(reference, text, words, seen, target, rivals, fault))
     return found
 
@@ -328,7 +397,7 @@ def of_composed(studio: Studio, count: int, seed: int) -> dict[str, Any]:
     """The necessity test, by rank and by margin, with `lite` and with facts; and the rules of composed queries."""
     asked = composed_asked(count, seed)
     figures: dict[str, Any] = {}
-    for name in ("lite", "oracle"):
+    for name in (*studio.embedders, "oracle"):
         leads = [_leads(studio, name, one) for one in asked]
         for way in ("rank", "margin"):
             config = studio.config.model_copy(
@@ -346,6 +415,8 @@ def of_composed(studio: Studio, count: int, seed: int) -> dict[str, Any]:
                 **check.figures(),
                 **{f"recall, needless {part}": found.figures()["recall"] for part, found in parts.items()},
             }
+        gains = [lead["both"] - max(lead["words"], lead["reference"]) for lead, _ in leads]
+        figures[f"necessary by margin, {name}"]["AUC"] = areas(gains, [bool(one.fault) for one in asked])
     check = Found()
     for one in (one for one in asked if not one.fault):
         colour = one.reference.shots[0].things[0].name.split(" ")[0]
@@ -374,8 +445,8 @@ def _leads(studio: Studio, name: str, one: Asked) -> tuple[dict[str, float], dic
     else:
         frame = drawn_picture(one.reference.shots[0], 0, one.reference.size)
         items = {"both": Item(text=one.text, image=frame), "words": Item(text=one.text), "reference": Item(image=frame)}
-        queries = dict(zip(items, studio.lite.encode_query(list(items.values())), strict=True))
-        target, *rivals = (studio.video(scene) for scene in (one.target, *one.rivals, one.reference))
+        queries = dict(zip(items, studio.embedders[name].encode_query(list(items.values())), strict=True))
+        target, *rivals = studio.videos(name, (one.target, *one.rivals, one.reference))
     return extend.leads_of(queries, target, np.stack(rivals))
 
 
@@ -421,24 +492,38 @@ def of_tiny(studio: Studio, count: int, seed: int, tiny: Path) -> dict[str, Any]
     }
 
 
+JUDGES = ("", "lite", "tiny", "oracle")
+
+
 def table(figures: dict[str, Any]) -> str:
-    """As it stands in docs/synth.md."""
-    lines = ["| | precision | recall | faults of | AUC |", "|---|---|---|---|---|"]
-
-    def row(name: str, data: dict[str, Any]) -> None:
-        shown = [data.get(part) for part in ("precision", "recall")]
-        of = f"{data['faults']} of {data['n']}" if "n" in data else ""
-        cells = ["–" if value is None else f"{value:.2f}" for value in shown] if "n" in data else ["", ""]
-        auc = f"{data['AUC']:.2f}" if data.get("AUC") is not None else ""
-        lines.append(f"| {name} | {cells[0]} | {cells[1]} | {of} | {auc} |")
-
+    """As it stands in docs/synth.md: precision and recall by check and judge; (AUC) where there is no threshold."""
+    rows: dict[str, dict[str, str]] = {}
     for part in ("filter", "captions", "composed"):
         for name, data in figures[part].items():
-            row(name, data)
+            check, _, judge = name.partition(", ")
+            for inner, more in {"": data, **{k: v for k, v in data.items() if isinstance(v, dict)}}.items():
+                label = f"{check}, {inner}" if inner else check
+                if "n" in more or inner == "":
+                    cells = rows.setdefault(label, {})
+                    cells[judge] = _cell(more)
+                    if "n" in more:
+                        cells["of"] = f"{more['faults']} of {more['n']}"
             for inner, more in data.items():
-                if isinstance(more, dict):
-                    row(f"… {inner}", more)
+                if inner.startswith("recall, "):
+                    of = f"{check}, {inner.removeprefix('recall, ')}"
+                    rows.setdefault(of, {})[judge] = f"– / {more:.2f}"
+    lines = ["| check | faults of | no model | lite | tiny model | oracle |", "|---|---|---|---|---|---|"]
+    for label, cells in rows.items():
+        lines.append(f"| {label} | {cells.get('of', '')} | {' | '.join(cells.get(judge, '') for judge in JUDGES)} |")
     return "\n".join(lines)
+
+
+def _cell(data: dict[str, Any]) -> str:
+    auc = f"({data['AUC']:.2f})" if data.get("AUC") is not None else ""
+    if "n" not in data:
+        return auc
+    shown = " / ".join("–" if data[part] is None else f"{data[part]:.2f}" for part in ("precision", "recall"))
+    return f"{shown} {auc}".strip()
 
 
 def main() -> None:
@@ -456,13 +541,13 @@ def main() -> None:
         {"source": {"kind": "worlds"}, "mllm": {"kind": "oracle"}, "enrich": {"short": 20, "long": 40}}
     )
     with tempfile.TemporaryDirectory() as folder, Reader(workers=1, patience=600) as reader:
-        studio = Studio(Path(folder), reader, config)
+        studio = Studio(Path(folder), reader, config, asked.tiny)
         figures: dict[str, Any] = {"count": asked.count, "seed": asked.seed}
         figures["filter"] = of_filter(studio, asked.count, asked.seed)
         figures["captions"] = of_captions(studio, asked.count, asked.seed, asked.tiny)
-        figures["composed"] = of_composed(studio, max(asked.count // 2, 3), asked.seed)
+        figures["composed"] = of_composed(studio, max(asked.count // 4, 3), asked.seed)
         if asked.tiny:
-            figures["tiny as captioner"] = of_tiny(studio, min(asked.count, 48), asked.seed, asked.tiny)
+            figures["tiny as captioner"] = of_tiny(studio, max(asked.count // 8, 4), asked.seed, asked.tiny)
     text = json.dumps(figures, indent=1) + "\n"
     if asked.output:
         asked.output.write_text(text)
