@@ -2,6 +2,7 @@
 
     python recipes/synth-worlds/evidence.py --count 240 --output recipes/synth-worlds/evidence.json
     python recipes/synth-worlds/evidence.py --tiny runs/tiny …  # also with the tiny model: embedder, captioner, judge
+    python recipes/synth-worlds/evidence.py --tiny runs/new --but-for evidence.json …  # the rest from there
 
 Faults are put in: captions of another video, videos in which nothing moves, texts that are no captions, copies;
 captions with one invented attribute; composed queries that do not need one of their parts. Every filter and check then
@@ -16,6 +17,7 @@ import hashlib
 import json
 import sys
 import tempfile
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -101,10 +103,9 @@ def areas(scores: Iterable[float], faults: Iterable[bool]) -> float | None:
 class Studio:
     """Makes and embeds videos."""
 
-    def __init__(self, folder: Path, reader: Reader, config: Config, tiny: Path | None) -> None:
-        self.folder, self.reader, self.config = folder, reader, config
+    def __init__(self, folder: Path, reader: Reader, config: Config, embedders: dict[str, embed.Embedder]) -> None:
+        self.folder, self.reader, self.config, self.embedders = folder, reader, config, embedders
         self.oracle = Oracle()
-        self.embedders = {"lite": embed.load("lite")} | ({"tiny": embed.load(str(tiny))} if tiny else {})
 
     def frames(self, scene: Scene, sampling: Sampling) -> Any:
         from reelspace.item import Span
@@ -496,7 +497,7 @@ JUDGES = ("", "lite", "tiny", "oracle")
 
 
 def table(figures: dict[str, Any]) -> str:
-    """As it stands in docs/synth.md: precision and recall by check and judge; (AUC) where there is no threshold."""
+    """As it stands in docs/synth.md: precision / recall, and (AUC), by check and by who judges."""
     rows: dict[str, dict[str, str]] = {}
     for part in ("filter", "captions", "composed"):
         for name, data in figures[part].items():
@@ -508,10 +509,6 @@ def table(figures: dict[str, Any]) -> str:
                     cells[judge] = _cell(more)
                     if "n" in more:
                         cells["of"] = f"{more['faults']} of {more['n']}"
-            for inner, more in data.items():
-                if inner.startswith("recall, "):
-                    of = f"{check}, {inner.removeprefix('recall, ')}"
-                    rows.setdefault(of, {})[judge] = f"– / {more:.2f}"
     lines = ["| check | faults of | no model | lite | tiny model | oracle |", "|---|---|---|---|---|---|"]
     for label, cells in rows.items():
         lines.append(f"| {label} | {cells.get('of', '')} | {' | '.join(cells.get(judge, '') for judge in JUDGES)} |")
@@ -531,6 +528,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=240)
     parser.add_argument("--seed", type=int, default=11)
     parser.add_argument("--tiny", type=Path)
+    parser.add_argument("--but-for", type=Path, metavar="FILE", help="ask the tiny model alone; the rest is in FILE")
     parser.add_argument("--output", type=Path)
     parser.add_argument("--table", type=Path, metavar="FILE", help="print the table of a file that --output wrote")
     asked = parser.parse_args()
@@ -541,13 +539,26 @@ def main() -> None:
         {"source": {"kind": "worlds"}, "mllm": {"kind": "oracle"}, "enrich": {"short": 20, "long": 40}}
     )
     with tempfile.TemporaryDirectory() as folder, Reader(workers=1, patience=600) as reader:
-        studio = Studio(Path(folder), reader, config, asked.tiny)
+        embedders = {} if asked.but_for else {"lite": embed.load("lite")}
+        embedders |= {"tiny": embed.load(str(asked.tiny))} if asked.tiny else {}
+        studio = Studio(Path(folder), reader, config, embedders)
         figures: dict[str, Any] = {"count": asked.count, "seed": asked.seed}
-        figures["filter"] = of_filter(studio, asked.count, asked.seed)
-        figures["captions"] = of_captions(studio, asked.count, asked.seed, asked.tiny)
-        figures["composed"] = of_composed(studio, max(asked.count // 4, 3), asked.seed)
+        parts = {
+            "filter": lambda: of_filter(studio, asked.count, asked.seed),
+            "captions": lambda: of_captions(studio, asked.count, asked.seed, asked.tiny),
+            "composed": lambda: of_composed(studio, max(asked.count // 4, 3), asked.seed),
+        }
         if asked.tiny:
-            figures["tiny as captioner"] = of_tiny(studio, max(asked.count // 8, 4), asked.seed, asked.tiny)
+            few = max(asked.count // 8, 4)
+            parts["tiny as captioner"] = lambda: of_tiny(studio, few, asked.seed, asked.tiny)
+        for name, part in parts.items():
+            figures[name] = part()
+            print(f"{name}: done after {time.process_time():.0f} s of processor time", file=sys.stderr, flush=True)
+    if asked.but_for:
+        kept = json.loads(asked.but_for.read_text())
+        if any(kept[name] != figures[name] for name in ("count", "seed")):
+            raise SystemExit(f"{asked.but_for} is of another --count or --seed.")
+        figures = {name: {**kept[name], **data} if isinstance(data, dict) else data for name, data in figures.items()}
     text = json.dumps(figures, indent=1) + "\n"
     if asked.output:
         asked.output.write_text(text)

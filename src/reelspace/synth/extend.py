@@ -309,7 +309,7 @@ def leads_of(
 
     Cosines with a text are of another size than cosines with a picture, so a lead is measured in standard deviations:
     the target's cosine less the mean of the rivals', by their spread. Bare differences told needless queries from
-    others no better than chance.
+    others hardly better than chance.
 
     Args:
         queries: unit rows `[d]`: of `both` parts, the `words`, the `reference`.

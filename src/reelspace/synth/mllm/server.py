@@ -86,7 +86,11 @@ class Server:
                 self._drop()
                 if attempt == self._config.retries:
                     why = f"{self._config.url}: {error} (asked {attempt + 1} times, {wait:g} s apart at last)."
-                    raise (MllmError if error.down else RefusedError)(why) from None
+                    if error.down:
+                        raise MllmError(
+                            f"{why} Start the server or mend mllm.url, then run again: what is done is kept."
+                        ) from None
+                    raise RefusedError(why) from None
                 # Spread out, so that those who failed together do not come back together.
                 pause = error.after if error.after is not None else wait * random.uniform(0.5, 1.5)
                 time.sleep(min(pause, self._config.longest_wait))
