@@ -1,6 +1,7 @@
 """The same tasks through mteb's own evaluator, and mteb's own mock tasks through our embedders."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -13,10 +14,12 @@ from mteb.results import TaskResult
 
 import sketch
 from reelspace.embed import load
+from reelspace.errors import ModelError
 from reelspace.item import Item
-from reelspace.uvrb.adapters import MtebEmbedder, SentenceEmbedder
+from reelspace.uvrb.adapters import MtebEmbedder
+from reelspace.uvrb.models import open_model
 from reelspace.uvrb.on_mteb import ReelspaceEncoder, benchmark, task
-from reelspace.uvrb.protocol import PAPER
+from reelspace.uvrb.protocol import PAPER, Protocol
 from reelspace.uvrb.run import Runner, Suite
 from reelspace.uvrb.tasks import suite
 from uvrb.conftest import write_task
@@ -95,21 +98,20 @@ def test_our_embedders_pass_mtebs_mock_tasks(mock, name, tiny):
     assert 0 <= result.get_score() <= 1
 
 
-def test_a_multimodal_sentence_transformers_model_is_an_embedder(tiny, clips):
-    """It takes our frames, in the order of parts that it was made with: the vectors are those of its own embedder."""
-    embedder = SentenceEmbedder(tiny.model, "st:tiny", frames=tiny.sampling.policy)
-    assert embedder.modalities >= {"text", "image", "video", "image+text", "video+text"}
-    picture = np.full((40, 40, 3), 70, np.uint8)
-    items = [
-        Item("red"),
-        Item(video=clips / "red.mp4"),
-        Item(image=picture),
-        Item("blue", video=clips / "red.mp4"),
-        Item("blue", image=picture),
+def test_a_multimodal_sentence_transformers_model_runs(tiny, data, tmp_path):
+    """It is given our frames; the scores are those of its own embedder."""
+    tiny.model.save(str(tmp_path / "model"))
+    theirs = open_model(f"st:{tmp_path / 'model'}", Protocol(frames=str(tiny.sampling.policy)))
+    theirs.__dict__["model"] = tiny.model  # sentence-transformers runs no code of a folder, so not our module's
+    assert theirs.name.startswith("st:") and theirs.modalities == tiny.modalities
+    scores = [
+        Runner(model, Suite("uvrb", OURS, data), tmp_path / "cache").run(tmp_path / out).results.scores
+        for model, out in ((theirs, "theirs"), (tiny, "ours"))
     ]
-    ours = tiny.encode_candidate(items)
-    assert abs(embedder.encode_candidate(items) - ours).max() < 1e-5
-    assert abs(ours[3] - ours[1]).max() > 1e-2
+    assert scores[0] == pytest.approx(scores[1], abs=1e-6)
+    assert scores[0].keys() == set(OURS.split(","))
+    with pytest.raises(ModelError, match="no budget of tokens"):
+        open_model(f"st:{tmp_path / 'model'}", Protocol(tokens=200))
 
 
 def test_a_model_of_mtebs_is_an_embedder(clips):
@@ -137,39 +139,49 @@ def shown(item):
 
 
 @pytest.fixture(scope="module")
-def static():
-    """A real sentence-transformers model, of a dozen words."""
+def static(tmp_path_factory):
+    """A real sentence-transformers model, of a dozen words: the folders of one without prompts and one with."""
     from sentence_transformers import SentenceTransformer
-    from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+    from sentence_transformers.sentence_transformer.modules import Dense, StaticEmbedding
     from tokenizers import Tokenizer, models, pre_tokenizers
 
     words = {word: at for at, word in enumerate(["[UNK]", *sketch.COLOURS, "find", "it"])}
     tokenizer = Tokenizer(models.WordLevel(words, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    weights = np.random.default_rng(0).standard_normal((len(words), 16)).astype(np.float32)
-    return SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_weights=weights)], device="cpu")
+    folder = tmp_path_factory.mktemp("static")
+    for name, prompts in (("plain", {}), ("prompted", {"query": "find "})):
+        weights = np.random.default_rng(0).standard_normal((len(words), 16)).astype(np.float32)
+        modules = [StaticEmbedding(tokenizer, embedding_weights=weights), Dense(16, 8)]
+        SentenceTransformer(modules=modules, device="cpu", prompts=prompts).save(str(folder / name))
+    return folder
 
 
 def test_a_sentence_transformers_model_is_an_embedder(static, data, tmp_path):
-    embedder = SentenceEmbedder(static, "st:static")
+    embedder = open_model(f"st:{static / 'plain'}")
     assert embedder.modalities == {"text"}
     found = embedder.encode_query([Item(text="red"), Item(text="blue")], "find it ")
     assert found.shape == (2, embedder.dim)
     assert np.allclose(np.linalg.norm(found, axis=1), 1, atol=1e-5)
     assert (found == embedder.encode_candidate([Item(text="red"), Item(text="blue")])).all()  # it follows none
-    told = SentenceEmbedder(static, "st:static", instructed=True)
+    told = open_model(f"st:{static / 'prompted'}")
     assert abs(told.encode_query([Item(text="red")], "find it ") - found[0]).max() > 0.01
-    assert told.fingerprint != embedder.fingerprint
     outcome = Runner(embedder, Suite("uvrb", "MSRVTT", data), tmp_path / "cache").run(tmp_path / "out")
     assert {one.side for one in outcome.failures} == {"candidate"}  # it takes no videos, and says so
     assert len(outcome.failures) == 6
 
 
-def test_other_weights_have_another_fingerprint(static):
-    before = SentenceEmbedder(static, "st:static").fingerprint
-    weight = next(iter(static.parameters()))
-    with pytest.MonkeyPatch.context() as patch:
-        kept = weight.data.clone()
-        patch.setattr(weight, "data", kept + 1e-3)
-        assert SentenceEmbedder(static, "st:static").fingerprint != before
-    assert SentenceEmbedder(static, "st:static").fingerprint == before
+def test_other_weights_of_a_module_have_another_fingerprint(static, tmp_path):
+    from safetensors.numpy import load_file, save_file
+
+    copy = tmp_path / "copy"
+    shutil.copytree(static / "plain", copy)
+    name = f"st:{copy}"
+    before = open_model(name).fingerprint
+    assert before == open_model(name).fingerprint == open_model(f"st:{static / 'plain'}").fingerprint
+    files = sorted(copy.rglob("*.safetensors"))
+    assert [file.parent == copy for file in files] == [False, True]  # a module's weights lie in its own folder
+    for file in files:
+        kept = load_file(file)
+        save_file({key: value + 1e-3 for key, value in kept.items()}, file)
+        assert open_model(name).fingerprint != before
+        save_file(kept, file)

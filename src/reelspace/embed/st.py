@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -85,10 +86,20 @@ class SentenceTransformerEmbedder:
     @cached_property
     def fingerprint(self) -> str:
         """Changes with the weights and the frame policy."""
-        weights = commit(self.folder) or hashed(self.folder)
+        weights = commit(self.folder) or [hashed(folder) for folder in self._parts()]
         return fingerprint(
             model="sentence-transformers", weights=weights, sampling=str(self.sampling), dtype=self._dtype or "auto"
         )
+
+    def _parts(self) -> list[Path]:
+        """The folder and those of its modules, which may have weights of their own."""
+        modules = json.loads((self.folder / "modules.json").read_text("utf-8"))
+        return [self.folder, *(self.folder / module["path"] for module in modules if module["path"])]
+
+    @cached_property
+    def instructed(self) -> bool:
+        """Whether an instruction means something to it: it has prompts, or takes messages. To others it is text."""
+        return any(self.model.prompts.values()) or bool(self.model.supports("message"))
 
     @property
     def contract(self) -> dict[str, Any]:
@@ -97,12 +108,12 @@ class SentenceTransformerEmbedder:
         return {"source": str(self.folder), "frames": str(self.sampling), **prompts}
 
     def encode_query(self, items: Sequence[Item], instruction: str | None = None) -> Vectors:
-        """Unit rows float32 `[n, d]`; the instruction is the prompt, in the model's own form.
+        """Unit rows float32 `[n, d]`; the instruction is the prompt, in the model's own form, where it has one.
 
         Raises:
             EncodeError: some items failed; it carries the rows of the others.
         """
-        prompt = {} if instruction is None else {"prompt": instruction}
+        prompt = {} if instruction is None or not self.instructed else {"prompt": instruction}
         return self._encode(items, lambda inputs: self.model.encode_query(inputs, **self._options, **prompt))
 
     def encode_candidate(self, items: Sequence[Item]) -> Vectors:

@@ -6,41 +6,36 @@ import hashlib
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reelspace.embed.base import Vectors, fingerprint, normalise
+from reelspace.embed.hub import fetched
+from reelspace.embed.st import SentenceTransformerEmbedder
 from reelspace.errors import EncodeError, ModelError, ReelspaceError
-from reelspace.item import Frames, Item, Span
+from reelspace.item import Item, Span
 from reelspace.media.decode import sample
 from reelspace.media.image import load_image
-from reelspace.media.policy import FramePolicy, Sampling, Uniform
+from reelspace.media.policy import FramePolicy, Sampling
 from reelspace.uvrb.run import installed
-
-if TYPE_CHECKING:
-    from sentence_transformers import SentenceTransformer
 
 PACKAGES = ("torch", "transformers", "sentence-transformers", "mteb")
 
 
-def sentence_transformer(name: str, device: str | None = None, precision: str | None = None) -> SentenceEmbedder:
+def sentence_transformer(name: str, **options: Any) -> SentenceTransformerEmbedder:
     """A sentence-transformers model by its name on the hub or its folder.
 
+    Args:
+        options: of `SentenceTransformerEmbedder`.
+
     Raises:
-        ModelError: sentence-transformers is not installed, or it cannot load the model.
+        ModelError: it is not there, or sentence-transformers is not installed.
     """
-    try:
-        from sentence_transformers import SentenceTransformer
-    except ImportError as error:
-        raise ModelError(f"st:{name} needs sentence-transformers: pip install 'reelspace[torch]' ({error}).") from None
-    arguments = None if precision is None else {"dtype": precision}
-    try:
-        model = SentenceTransformer(name, device=device, model_kwargs=arguments)
-    except (OSError, ValueError) as error:
-        raise ModelError(f"st:{name} cannot be loaded: {error}") from None
-    return SentenceEmbedder(model, f"st:{name}")
+    folder = Path(name) if Path(name).is_dir() else fetched(name)
+    return SentenceTransformerEmbedder(f"st:{name}", folder, **options)
 
 
 def mteb_model(name: str, device: str | None = None, precision: str | None = None) -> MtebEmbedder:
@@ -59,98 +54,6 @@ def mteb_model(name: str, device: str | None = None, precision: str | None = Non
     except (KeyError, ValueError, OSError, ImportError, TypeError) as error:
         raise ModelError(f"mteb:{name} cannot be loaded: {error}") from None
     return MtebEmbedder(model, f"mteb:{name}")
-
-
-class SentenceEmbedder:
-    """A sentence-transformers model.
-
-    Args:
-        model: the model.
-        name: what to call it.
-        frames: which frames of a video it is given: a whole video would be decoded into memory.
-        instructed: whether it is given tasks' instructions. Left out, it is if it takes messages or has prompts: to
-            others they would be a part of the text.
-    """
-
-    def __init__(
-        self,
-        model: SentenceTransformer,
-        name: str,
-        frames: FramePolicy = Uniform(8),  # noqa: B008 - it cannot change
-        instructed: bool | None = None,
-    ) -> None:
-        self.name, self._model = name, model
-        self.sampling = Sampling(frames)
-        prompts = any(getattr(model, "prompts", {}).values())
-        self.instructed = bool(prompts or model.supports("message")) if instructed is None else instructed
-
-    def adjusted(self, *, frames: FramePolicy | None = None, tokens: int | None = None) -> SentenceEmbedder:
-        """The same model with other frames.
-
-        Raises:
-            ModelError: a budget of tokens was asked for.
-        """
-        if tokens is not None:
-            raise ModelError(f"{self.name} has no budget of tokens a frame that could be set.")
-        return SentenceEmbedder(self._model, self.name, frames or self.sampling.policy, self.instructed)
-
-    @cached_property
-    def dim(self) -> int:
-        """Length of a vector."""
-        length = self._model.get_embedding_dimension()
-        return int(length) if length else len(self._model.encode(["a"])[0])
-
-    @cached_property
-    def modalities(self) -> frozenset[str]:
-        """What it says it takes, each alone and together."""
-        forms = ("text", "image", "video", "image+text", "video+text", "video+image", "video+image+text")
-        return frozenset(
-            form for form in forms if self._model.supports(form if "+" not in form else tuple(sorted(form.split("+"))))
-        )
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """Of the weights themselves, their type, the frames and the packages: not of a name."""
-        return fingerprint(
-            weights=weights_hash([self._model]),
-            prompts=self._model.prompts,
-            sampling=str(self.sampling),
-            instructed=self.instructed,
-            length=self._model.max_seq_length,
-            **{package: installed(package) for package in PACKAGES[:3]},
-        )
-
-    def encode_query(self, items: Sequence[Item], instruction: str | None = None) -> Vectors:
-        """Unit rows float32 `[n, d]`."""
-        told = {"prompt": instruction} if instruction is not None and self.instructed else {}
-        return self._encode(items, self._model.encode_query, told)
-
-    def encode_candidate(self, items: Sequence[Item]) -> Vectors:
-        """Unit rows float32 `[n, d]`."""
-        return self._encode(items, self._model.encode_document, {})
-
-    def _encode(self, items: Sequence[Item], encode: Callable[..., Any], told: Mapping[str, str]) -> Vectors:
-        def run(group: Sequence[Item]) -> Vectors:
-            inputs = [self._input(item) for item in group]
-            made = encode(inputs, batch_size=len(inputs), convert_to_numpy=True, show_progress_bar=False, **told)
-            return np.asarray(made, dtype=np.float32)
-
-        return grouped(items, self.modalities, self.dim, lambda item: decoded(item, self.sampling), run)
-
-    def _input(self, item: Item) -> Any:
-        """In one order of parts: the order in a dictionary would change the vector."""
-        from PIL import Image
-
-        parts: dict[str, Any] = {}
-        if item.video is not None:
-            assert isinstance(item.video, Frames)
-            chosen = self.sampling.policy.choose(item.video.times, item.video.start, item.video.end)
-            parts["video"] = np.ascontiguousarray(item.video.pixels[chosen].transpose(0, 3, 1, 2))
-        if item.image is not None:
-            parts["image"] = Image.fromarray(load_image(item.image))
-        if item.text is not None:
-            parts["text"] = item.text
-        return next(iter(parts.values())) if len(parts) == 1 else parts
 
 
 class _Own(FramePolicy):

@@ -35,12 +35,11 @@ def open_model(
         ModelError: there is no such model, or it cannot be had so.
     """
     protocol = protocol or Protocol()
-    kind, colon, rest = name.partition(":")
-    if colon and kind in ("st", "mteb"):
-        from reelspace.uvrb.adapters import mteb_model, sentence_transformer
+    kind, _, rest = name.partition(":")
+    if kind == "mteb" and rest:
+        from reelspace.uvrb.adapters import mteb_model
 
-        open_it = sentence_transformer if kind == "st" else mteb_model
-        return _adjusted(open_it(rest, device, precision), protocol)
+        return _adjusted(mteb_model(rest, device, precision), protocol)
     running = {key: value for key, value in {"device": device, "dtype": precision}.items() if value is not None}
     embedder = _load(name, running)
     policy = None if protocol.frames is None else parse_policy(protocol.frames)
@@ -60,7 +59,12 @@ def open_model(
 
 
 def _load(name: str, options: dict[str, Any]) -> Embedder:
+    kind, _, rest = name.partition(":")
     try:
+        if kind == "st" and rest:
+            from reelspace.uvrb.adapters import sentence_transformer
+
+            return sentence_transformer(rest, **options)
         return load(name, **options)
     except TypeError as error:
         raise ModelError(f"{name} has no such option: {', '.join(options)} ({error}).") from None
