@@ -124,6 +124,42 @@ def test_a_run_that_was_stopped_ends_as_one_that_was_not(base, tasks, tmp_path, 
     assert told[0] == told[1]
 
 
+@pytest.fixture
+def pictures(tmp_path):
+    """A task of words and pictures, one of which is no picture."""
+    from PIL import Image
+
+    rows = []
+    for number in range(12):
+        pixels = np.random.default_rng(number).integers(256, size=(40, 50, 3), dtype=np.uint8)
+        Image.fromarray(pixels).save(tmp_path / f"{number}.png")
+        words = " ".join(list(WORDS)[:number])
+        rows.append({"query": {"text": words}, "candidate": {"image": {"path": f"{number}.png"}}})
+    (tmp_path / "3.png").write_bytes(b"no picture")
+    (tmp_path / "pictures.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows[1:]))
+    return [{"name": "pictures", "source": "pictures.jsonl", "batch_size": 4, "formats": "T>I"}]
+
+
+def test_frozen_eyes_look_once_and_the_run_is_the_same(base, pictures, tmp_path):
+    kept = {"memory": "seen", "epochs": 2, "failures": 1.0, "schedule": {"pairs": 4}}
+    run(config(base, pictures, "with", **kept), tmp_path)
+    seen = sorted((tmp_path / "seen").rglob("*.safetensors"))
+    assert len(seen) == 10
+    run(config(base, pictures, "without", **{**kept, "memory": None}), tmp_path)
+    told = [log(tmp_path / name) for name in ("with", "without")]
+    assert [row["event"] for row in told[0]][:2] == ["look", "probe"] and told[0][0]["cost"]["flops"] > 0
+    losses = [[row["loss"] for row in rows if row["event"] == "step"] for rows in told]
+    assert losses[0] == pytest.approx(losses[1], abs=1e-3)
+    # Probing looks at nothing again.
+    costs = [[row["cost"]["flops"] for row in rows if row["event"] == "probe"] for rows in told]
+    assert all(one < other for one, other in zip(*costs, strict=True))
+
+
+def test_what_eyes_see_is_not_kept_while_they_learn(base, pictures):
+    with pytest.raises(ValueError, match="freeze vision or leave out memory"):
+        config(base, pictures, memory="seen", frozen=[])
+
+
 def test_another_run_in_the_same_folder_is_refused(base, tasks, tmp_path):
     run(config(base, tasks, epochs=1, max_steps=1), tmp_path)
     with pytest.raises(ReelspaceError, match="holds another run"):

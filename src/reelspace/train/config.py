@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from reelspace.errors import ReelspaceError
 from reelspace.train.losses import Criterion, DualSoftmax, InfoNCE, Matryoshka
@@ -112,6 +112,9 @@ class Config(_Section):
     lora: LoraConfig | None = Field(default_factory=LoraConfig)
     """`null`: all that is not frozen is trained."""
     frozen: tuple[Literal["vision", "embeddings"], ...] = ("vision", "embeddings")
+    memory: Path | None = None
+    """A folder to keep what frozen eyes have seen, for this run and others of the same vision tower: a picture or clip
+    then goes through it once."""
     save_as: Literal["merged", "adapter"] = "merged"
     """What LoRA leaves behind: whole weights, or its own beside a note of what they belong to."""
     optimizer: Literal["adamw", "lion"] = "adamw"
@@ -134,6 +137,14 @@ class Config(_Section):
     """How many checkpoints are kept."""
     failures: float = Field(default=0.01, ge=0, le=1)
     """Share of rows that may be unreadable; another of the task takes the place of each."""
+
+    @model_validator(mode="after")
+    def _still_eyes(self) -> Config:
+        if self.memory is not None and "vision" not in self.frozen:
+            raise ValueError(
+                "what the eyes see can be kept only while they are frozen: freeze vision or leave out memory"
+            )
+        return self
 
 
 def read(path: Path, **overrides: Any) -> Config:

@@ -17,6 +17,8 @@ from reelspace.train.rows import Row, content, key
 
 Prepare = Callable[..., dict[str, Any]]
 """`SentenceTransformer.preprocess`: items, `prompt` and `task` → features."""
+Read = Callable[[Item], Item]
+"""Makes sure that an item's media can be read, before a batch is made of it."""
 
 
 @dataclass(frozen=True)
@@ -37,12 +39,10 @@ class Steps:
 
     column_names = ("step",)
 
-    def __init__(
-        self, tasks: Sequence[Task], prepare: Prepare, sampling: Sampling, seed: int, steps: int, seat: Seat
-    ) -> None:
+    def __init__(self, tasks: Sequence[Task], prepare: Prepare, read: Read, seed: int, steps: int, seat: Seat) -> None:
         self.tasks = tuple(tasks)
         self.plan: Plan | None = None
-        self._prepare, self._sampling, self._steps, self._seat = prepare, sampling, steps, seat
+        self._prepare, self._read, self._steps, self._seat = prepare, read, steps, seat
         # A batch of all processes is dealt at once, so that no two of them are given one row.
         self._decks = [
             Deck(len(task.chosen), task.config.batch_size * seat.world, seed, task.name) for task in self.tasks
@@ -74,10 +74,7 @@ class Steps:
             for other in (place, *_after(place, len(task.chosen), taken)):
                 row = task.row(int(task.chosen[other]))
                 try:
-                    items = [
-                        _loaded(task.rows.item(part), self._sampling)
-                        for part in _parts(row, task.config.hard_negatives)
-                    ]
+                    items = [self._read(task.rows.item(part)) for part in _parts(row, task.config.hard_negatives)]
                 except (ReelspaceError, OSError) as error:
                     failed.append(f"{task.name}, row {row.id or int(task.chosen[other]) + 1}: {error}")
                     continue
@@ -120,8 +117,8 @@ def _keys(row: Row, hard: int) -> list[int]:
     return [content(parts[0]), *map(key, parts[1:])]
 
 
-def _loaded(item: Item, sampling: Sampling) -> Item:
-    """The item with its media decoded, so that what cannot be read is known before a batch is made of it."""
+def decoded(item: Item, sampling: Sampling) -> Item:
+    """The item with its media decoded."""
     from reelspace.media.decode import sample
     from reelspace.media.image import load_image
 

@@ -6,9 +6,10 @@ import json
 import logging
 import shutil
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,9 +21,10 @@ from transformers import PrinterCallback, TrainerCallback
 
 from reelspace.embed import load
 from reelspace.errors import ReelspaceError
+from reelspace.item import Item
 from reelspace.synth.shards import write_json
 from reelspace.train.config import LOG, Config
-from reelspace.train.data import Seat, Steps, collate
+from reelspace.train.data import Read, Seat, Steps, collate, decoded
 from reelspace.train.draws import Plan, counts, plan
 from reelspace.train.losses import Shown, make_loss
 from reelspace.train.mine import Share, embed, filled, search
@@ -33,6 +35,7 @@ from reelspace.train.schedule import Alignment, Epoch
 
 if TYPE_CHECKING:
     from reelspace.embed.qwen_vl.embedder import QwenVLEmbedder
+    from reelspace.embed.qwen_vl.inputs import Preparer
 
 log = logging.getLogger(__name__)
 Say = Callable[[str], None]
@@ -65,15 +68,50 @@ def run(config: Config, base: Path = Path(), say: Say = print) -> Path:
     if seat.rank == 0:
         _claim(output, config)
     model = embedder.model
+    looked = Cost()
+    if config.memory is not None:
+        embedder.module.remember(base / config.memory)
+        with resting(model), measured(looked):
+            look(tasks, embedder.module.preparer, seat)
     prepare(model, config)
     steps = Epoch(0, config.epochs, tuple(t.name for t in tasks), tuple(t.batches / seat.world for t in tasks)).steps
-    data = Steps(tasks, model.preprocess, embedder.sampling, config.seed, steps, seat)
+    data = Steps(tasks, model.preprocess, _reading(embedder), config.seed, steps, seat)
     trainer = MixtureTrainer(config, output, embedder, data, say)
+    trainer.looked = looked
     checkpoint = last_checkpoint(output)
     trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
     if trainer.is_world_process_zero():
         publish(model, output / "model", config, card(config, described(tasks), trainer.state.global_step))
     return output / "model"
+
+
+def _reading(embedder: QwenVLEmbedder) -> Read:
+    """What makes sure that an item can be read: its media are decoded, or remembered."""
+    preparer = embedder.module.preparer
+    if preparer.memory is None:
+        return partial(decoded, sampling=embedder.sampling)
+
+    return partial(_remembered, preparer=preparer)
+
+
+def _remembered(item: Item, preparer: Preparer) -> Item:
+    preparer.visuals(item)
+    return item
+
+
+def look(tasks: Sequence[Task], preparer: Preparer, seat: Seat) -> None:
+    """Has all pictures and clips of the tasks seen, each process its share. What cannot be read is met again, and
+    counted, where its row is drawn.
+    """
+    from accelerate import PartialState
+
+    for task in tasks:
+        for place in np.unique(task.chosen)[seat.rank :: seat.world].tolist():
+            row = task.row(place)
+            for part in (row.query, row.candidate, *row.negatives):
+                with suppress(ReelspaceError, OSError):
+                    preparer.visuals(task.rows.item(part))
+    PartialState().wait_for_everyone()
 
 
 def trainable(name: str) -> QwenVLEmbedder:
@@ -98,7 +136,7 @@ def last_checkpoint(output: Path) -> Path | None:
 
 def _claim(output: Path, config: Config) -> None:
     """An output folder belongs to one run; unfinished checkpoints of it are swept away."""
-    told = config.model_dump(mode="json", exclude={"output", "workers", "log_every", "save_every", "keep"})
+    told = config.model_dump(mode="json", exclude={"output", "memory", "workers", "log_every", "save_every", "keep"})
     path = output / "run.json"
     if path.exists() and json.loads(path.read_text("utf-8")) != told:
         raise ReelspaceError(f"{output} holds another run; choose another output, or delete it.")
@@ -155,7 +193,7 @@ class MixtureTrainer(SentenceTransformerTrainer):  # type: ignore[misc]  # its s
         self.by_task: dict[int, Shown] = {}
         self.epoch_loss: dict[str, tuple[float, int]] = {}
         self.flops: dict[int, int] = {}
-        self.trained = Cost()
+        self.trained, self.looked = Cost(), Cost()
         self.waited = 0.0
         self.failed: list[str] = []
         loss = make_loss(embedder.model, config.loss.made(), config.loss.micro_batch_tokens, config.loss.gather)
@@ -360,27 +398,29 @@ class MixtureTrainer(SentenceTransformerTrainer):  # type: ignore[misc]  # its s
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
         load_weights(self.model if model is None else model, Path(resume_from_checkpoint))
+        self.trained = Cost(**json.loads((Path(resume_from_checkpoint) / PROGRESS).read_text("utf-8"))["cost"])
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
         folder = self.output / f"checkpoint-{self.state.global_step}"
         super()._save_checkpoint(model, trial)
         self.accelerator.wait_for_everyone()
         if self.is_world_process_zero():
-            write_json(self.epoch_loss, folder / PROGRESS)
+            write_json({"loss": self.epoch_loss, "cost": asdict(self.trained)}, folder / PROGRESS)
             (folder / COMPLETE).touch()
 
     def _held_losses(self) -> dict[str, tuple[float, int]]:
         folder = last_checkpoint(self.output)
         if folder is None:
             return {}
-        return {task: tuple(row) for task, row in json.loads((folder / PROGRESS).read_text("utf-8")).items()}
+        held = json.loads((folder / PROGRESS).read_text("utf-8"))
+        return {task: tuple(row) for task, row in held["loss"].items()}
 
 
 class _Planning(TrainerCallback):  # type: ignore[misc]
     def __init__(self, trainer: MixtureTrainer) -> None:
         self._trainer = trainer
 
-    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    def _swept(self, done: int) -> None:
         """What was logged after the checkpoint that the run goes on from did not happen."""
         path = self._trainer.output / LOG
         if not self._trainer.is_world_process_zero() or not path.exists():
@@ -389,9 +429,14 @@ class _Planning(TrainerCallback):  # type: ignore[misc]
         for line in path.read_text("utf-8").splitlines():
             row = json.loads(line)
             at = row["step"] if row["event"] == "step" else row["epoch"] * len(self._trainer.data)
-            if at <= state.global_step and not (row["event"] != "step" and at == state.global_step):
+            if at <= done and not (row["event"] != "step" and at == done):
                 kept.append(line + "\n")
         path.write_text("".join(kept), "utf-8")
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self._swept(state.global_step)
+        if self._trainer.looked.flops:
+            self._trainer._write({"event": "look", "epoch": 0, "cost": asdict(self._trainer.looked)})
 
     def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self._trainer.plan_epoch(state.global_step // len(self._trainer.data))

@@ -20,6 +20,8 @@ from reelspace.media.image import load_image
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
+    from reelspace.embed.qwen_vl.memory import Memory
+
 VERSION = 1
 """Of the preparation; raised whenever it makes other inputs of the same items."""
 
@@ -93,7 +95,7 @@ class Visual:
     """A picture or video, prepared.
 
     Attributes:
-        patches: float32 `[t·h·w, 3·temporal·patch²]`.
+        patches: float32 `[t·h·w, 3·temporal·patch²]`; of what is remembered, its visual tokens (`memory`).
         grid: `(t, h, w)` in patches.
         tokens: how many visual tokens each of the t layers of the grid becomes.
         times: seconds into the stretch, one for each layer; empty for a picture.
@@ -140,12 +142,14 @@ class Preparer:
         specials: special token → id; they have power in the template, none in what users write.
         readout: the contract.
         family: what the architecture asks for.
+        memory: keeps what the vision tower makes of pictures and clips; `None`: nothing is kept.
     """
 
     tokenizer: Tokenizer
     specials: Mapping[str, int]
     readout: Readout
     family: Family
+    memory: Memory | None = None
     _special: re.Pattern[str] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -165,8 +169,7 @@ class Preparer:
         Raises:
             ReelspaceError: a part cannot be read, or what must not be cut is longer than the model takes.
         """
-        images = () if item.image is None else (self.picture(load_image(item.image)),)
-        shown = () if item.video is None else self.shown(item.video)
+        images, shown = self.visuals(item)
         stills = shown if self.readout.stills else ()
         parts: dict[str, list[Run]] = {
             "{image}": [run for image in images for run in self._still(image)],
@@ -177,6 +180,21 @@ class Preparer:
         row = np.asarray(ids, dtype=np.int64)
         kinds = IMAGE * (row == self.family.image) + VIDEO * (row == self.family.video)
         return Prepared(row, kinds.astype(np.int64), (*stills, *images), () if stills else shown, cut)
+
+    def visuals(self, item: Item) -> tuple[tuple[Visual, ...], tuple[Visual, ...]]:
+        """The pictures and the clips (or stills of them) of an item, prepared, or remembered.
+
+        Raises:
+            ReelspaceError: one cannot be read.
+        """
+        image, video, memory = item.image, item.video, self.memory
+        if memory is None:
+            images = () if image is None else (self.picture(load_image(image)),)
+            return images, () if video is None else self.shown(video)
+        return (
+            () if image is None else (memory(image, "image", lambda: self.picture(load_image(image))),),
+            () if video is None else (memory(video, "video", lambda: self.shown(video)[0]),),
+        )
 
     def picture(self, pixels: NDArray[np.uint8], budget: tuple[int, int] | None = None) -> Visual:
         """A picture uint8 `[H, W, 3]`, prepared; a budget other than the contract's for pictures can be given."""

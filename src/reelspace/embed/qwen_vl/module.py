@@ -20,6 +20,7 @@ from sentence_transformers.sentence_transformer.modules import Normalize
 
 from reelspace.embed.qwen_vl.device import attention, need
 from reelspace.embed.qwen_vl.inputs import Family, Prepared, Preparer, collated
+from reelspace.embed.qwen_vl.memory import Memory
 from reelspace.embed.qwen_vl.readout import Readout
 from reelspace.errors import ModelError
 from reelspace.item import Frames, Item
@@ -129,6 +130,16 @@ class QwenVL(InputModule):  # type: ignore[misc]  # its stubs are not read
         specials = {str(token): index for index, token in self.tokenizer.added_tokens_decoder.items() if token.special}
         return Preparer(tokenizer, specials, self.readout, Family.of(self.backbone.config))
 
+    def remember(self, folder: Path) -> Memory:
+        """From here on what the vision tower makes of a picture or clip is kept in the folder and never made again.
+
+        Raises:
+            ModelError: the architecture hands more on than visual tokens.
+        """
+        memory = Memory(folder, self.backbone, self.preparer.family, self.readout)
+        self.preparer.memory = memory
+        return memory
+
     def preprocess(
         self, inputs: Sequence[Any], prompt: str | None = None, task: str | None = None, **kwargs: Any
     ) -> dict[str, Any]:
@@ -214,7 +225,7 @@ class QwenVL(InputModule):  # type: ignore[misc]  # its stubs are not read
                 raise ModelError(f"The prompt has {there} {name} tokens where what it shows has {wanted}.")
             if grid is not None and family.kind == "video_llama_3":
                 inputs[f"{name}_merge_sizes"] = torch.full((len(grid),), merge, device=grid.device)
-        return inputs
+        return inputs if self.preparer.memory is None else _seen(inputs, self.get_embedding_dimension())
 
 
 def adapted(folder: Path) -> Path | None:
@@ -241,6 +252,18 @@ def _save_adapter(backbone: Any, settings: Any, folder: Path) -> None:
     named = {f"base_model.model.{name}": weight.contiguous() for name, weight in held.items()}
     save_file(named, str(folder / "adapter_model.safetensors"), metadata={"format": "pt"})
     settings.save_pretrained(str(folder))
+
+
+def _seen(inputs: dict[str, Any], dim: int) -> dict[str, Any]:
+    """The inputs with visual tokens handed on as such: what stands in the place of patches are tokens (`memory`)."""
+    from transformers.modeling_outputs import BaseModelOutputWithPooling
+
+    seen = {
+        name: BaseModelOutputWithPooling(pooler_output=(inputs.pop(pixels).reshape(-1, dim),))
+        for name, pixels in (("image", "pixel_values"), ("video", "pixel_values_videos"))
+        if pixels in inputs
+    }
+    return {**inputs, "mm_encoder_outputs": seen} if seen else inputs
 
 
 _ARGUMENTS = frozenset(

@@ -149,3 +149,28 @@ def load(folder: Path) -> tuple[Qwen2_5_VLForConditionalGeneration, Writer]:
         raise ReelspaceError(f"{folder} holds no model; give the folder that `reelspace worlds train` wrote.")
     model = Qwen2_5_VLForConditionalGeneration.from_pretrained(folder, dtype="float32", attn_implementation="eager")
     return model.eval(), Writer(Tokenizer.from_file(str(folder / "tokenizer.json")))
+
+
+def shortened(folder: Path, layers: int, output: Path, frames: int = FRAMES) -> Path:
+    """Writes the first layers of a trained model as a model of its own (float32): quicker, and less able.
+
+    Args:
+        folder: of a model or its run.
+        layers: how many layers of words are kept; the eyes stay whole.
+        frames: how many it is shown of a video.
+
+    Raises:
+        ReelspaceError: there is no model, or it has fewer layers.
+    """
+    from reelspace.embed.qwen_vl.readout import Readout
+
+    model, writer = load(folder)
+    decoder, config = model.get_decoder(), model.config.text_config
+    if not 0 < layers <= len(decoder.layers):
+        raise ReelspaceError(f"{folder} has {len(decoder.layers)} layers; keep between one and all of them.")
+    decoder.layers = decoder.layers[:layers]
+    config.num_hidden_layers, config.layer_types = layers, config.layer_types[:layers]
+    model.save_pretrained(output)
+    tokens.save(writer.tokenizer, output)
+    Readout.of({**READOUT, "frames": f"centres({frames})"}).write(output)
+    return output
