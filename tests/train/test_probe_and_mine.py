@@ -111,6 +111,23 @@ def test_what_was_mined_is_a_source_like_any_other(written, tmp_path):
     assert json.loads((tmp_path / "mined.jsonl").read_text().splitlines()[0])["query"]["text"] == "abc"
 
 
+def test_paths_of_what_was_mined_begin_at_its_own_folder(tmp_path):
+    parts = [{"text": "a", "clip": {"path": f"media/{name}.mp4"}} for name in "xyz"]
+    rows = [{"query": {"image": {"path": "q.png"}}, "candidate": part} for part in parts]
+    source = tmp_path / "there" / "rows.jsonl"
+    source.parent.mkdir()
+    source.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    task = _opened(TaskConfig(name="clips", source=source, batch_size=2), tmp_path, seed=0)
+    path = tmp_path / "here" / "deep" / "clips.jsonl"
+    write(task, np.array([[1], [2], [-1]]), path)
+    again = _opened(TaskConfig(name="clips", source=path, batch_size=2, hard_negatives=1), tmp_path, seed=0)
+    first = again.row(0)
+    found = [again.rows.root / part.clip.path for part in (first.candidate, *first.negatives)]
+    assert [file.resolve() for file in found] == [source.parent / "media" / name for name in ("x.mp4", "y.mp4")]
+    assert (again.rows.root / first.query.image.path).resolve() == source.parent / "q.png"
+    assert first.candidate.id == task.rows[0].candidate.id
+
+
 def test_a_folder_of_other_work_is_refused(written, tmp_path):
     task = written(PAIRS)
     claim(tmp_path / "m", declared(Mining(), task, "letters"))

@@ -8,8 +8,10 @@ is left out.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -166,15 +168,18 @@ def _picked(task: Task, row: Row, answer: Found, right: float | None, mining: Mi
 
 
 def write(task: Task, found: NDArray[np.int64], path: Path) -> None:
-    """The task's rows with these hard negatives, as JSONL that a mixture reads; whole or not at all."""
+    """The task's rows with these hard negatives, as JSONL that a mixture reads as it lies there: paths begin at its own
+    folder. Whole or not at all.
+    """
     lines = []
+    plain = partial(_plain, root=task.rows.root.resolve(), folder=path.parent.resolve())
     for place in range(len(task.rows)):
         row = task.rows[place]
-        negatives = [{"part": _plain(task.rows[int(other)].candidate)} for other in found[place] if other >= 0]
+        negatives = [{"part": plain(task.rows[int(other)].candidate)} for other in found[place] if other >= 0]
         told: dict[str, Any] = {
             "id": row.id,
-            "query": _plain(row.query),
-            "candidate": _plain(row.candidate),
+            "query": plain(row.query),
+            "candidate": plain(row.candidate),
             "negatives": negatives,
         }
         if row.instruction:
@@ -183,8 +188,12 @@ def write(task: Task, found: NDArray[np.int64], path: Path) -> None:
     write_text("".join(lines), path)
 
 
-def _plain(part: Any) -> dict[str, Any]:
+def _plain(part: Any, root: Path, folder: Path) -> dict[str, Any]:
+    """A part whose relative paths began at `root`, with paths that begin at `folder`."""
     told: dict[str, Any] = part.model_dump(exclude_none=True)
+    for name in ("image", "clip"):
+        if name in told and not Path(told[name]["path"]).is_absolute():
+            told[name]["path"] = os.path.relpath(root / told[name]["path"], folder)
     return {name: value for name, value in told.items() if value != ""}
 
 
