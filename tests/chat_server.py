@@ -39,9 +39,10 @@ class ChatServer:
 
     Attributes:
         answer: body of a request → text of the answer.
-        faults: what to do instead, one a request: an HTTP status; `cut` (the connection ends before the answer),
-            `late cut` (in the middle of it), `garbage` (no JSON at all), `error event` (in a stream), `broken JSON` and
-            `wrong schema` (a fine completion with such a text), `refusal`, or seconds to wait first.
+        faults: what to do instead, one a request: an HTTP status, alone or with a message; `cut` (the connection ends
+            before the answer), `late cut` (in the middle of it), `garbage` (no JSON at all), `error event` (in a
+            stream), `broken JSON` and `wrong schema` (a fine completion with such a text), `refusal`, or seconds to
+            wait first.
         log: the bodies of all requests that were understood; `refused`: why others were not.
     """
 
@@ -149,8 +150,9 @@ class _Handler(BaseHTTPRequestHandler):
         if fault == "cut":
             self.close_connection = True
             return
-        if isinstance(fault, int):
-            return self._send(fault, {"error": {"message": "told to fail"}}, {"Retry-After": "0"})
+        if isinstance(fault, int | tuple):
+            status, said = fault if isinstance(fault, tuple) else (fault, "told to fail")
+            return self._send(status, {"error": {"message": said}}, {"Retry-After": "0"})
         if fault == "garbage":
             return self._send(200, "<html>gateway</html>")
         if self.path != "/v1/chat/completions":

@@ -146,6 +146,21 @@ def test_a_wrong_name_or_key_ends_everything(double, monkeypatch):
     assert client(double, key_variable="MY_KEY").ask(REQUESTS[0])
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        (500, "image input is not supported - hint: if this is unexpected, you may need to provide the mmproj"),
+        (400, "eyes-1 is not a multimodal model"),
+        (400, "At most 0 image(s) may be provided in one prompt."),
+    ],
+)
+def test_a_model_that_sees_nothing_ends_everything(double, said):
+    double.faults.append(said)
+    with pytest.raises(MllmError, match=r"sees no pictures"):
+        client(double).ask(REQUESTS[0])
+    assert not double.faults and not double.log
+
+
 def test_no_server_ends_everything(double):
     with pytest.raises(MllmError, match="asked 4 times"):
         client(double, url="http://127.0.0.1:9/v1").ask(REQUESTS[0])

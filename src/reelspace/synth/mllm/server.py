@@ -12,6 +12,7 @@ import json
 import math
 import os
 import random
+import re
 import socket
 import ssl
 import threading
@@ -27,6 +28,12 @@ from reelspace.synth.mllm import MllmError, RefusedError, Reply, Request
 
 _AGAIN = {408, 409, 425, 429, 500, 502, 503, 504, 529}
 _USELESS = {401, 403, 404, 405}
+# How llama.cpp (with a 500), Ollama, vLLM and hosted models say that theirs sees nothing.
+_BLIND = re.compile(
+    r"image input is not supported|missing data required for image|not a multimodal model|at most 0 image"
+    r"|image_url is only supported by|does not support (image|vision|multimodal)",
+    re.I,
+)
 _LARGEST = 16 << 20  # bytes of an answer: a server that sends more is not answering us
 
 
@@ -188,6 +195,9 @@ class Server:
         said = _short(response.read(1 << 16))
         self._drop()
         status, where = response.status, f"{self._config.url}: {response.status} {response.reason}"
+        if _BLIND.search(said):
+            does = "serve one that does (llama.cpp needs its --mmproj)"
+            return MllmError(f"{where}: {said.rstrip('.')}. {self._config.model} sees no pictures here: {does}.")
         if status in _AGAIN:
             return _PassingError(f"{status} {response.reason}: {said}", _seconds(response.getheader("Retry-After")))
         if status in _USELESS:
