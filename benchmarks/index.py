@@ -3,10 +3,11 @@
     python benchmarks/index.py [--seconds 60] [--files 4] [--runs 3] [--clips easy busy]
 
 For the default windows and for `--fast`: the whole of `reelspace index` (but for loading the model), beside reading
-alone under the same sampling (`Reader`: the same windows and frames, nothing embedded; the limit), decoding alone (the
-frames that the sampling looks at, all of them or the key frames, by PyAV, nothing scaled), and the same frames of the
-same windows written with OpenCV (all frames grabbed, those that are wanted retrieved and scaled; it is told the windows
-and finds none itself). Ways take turns; the figures are the best of the runs. What is done in processes apart counts.
+alone under the same sampling (`Reader`: the same windows and frames, nothing embedded), embedding alone (the model,
+given those frames), decoding alone (the limit: by PyAV, every frame or every key frame, as the sampling looks at them
+all to find the shots; those that are embedded are scaled, and nothing else), and the same frames of the same windows
+written with OpenCV (all frames grabbed, those that are wanted retrieved and scaled; it is told the windows and finds
+none itself). Ways take turns; the figures are the best of the runs. What is done in processes apart counts.
 """
 
 from __future__ import annotations
@@ -23,13 +24,16 @@ from pathlib import Path
 import av
 import long_clips
 import numpy as np
+from av.video.reformatter import VideoReformatter
 
-from reelspace import Library, embed
+from reelspace import Item, Library, embed
 from reelspace.media.decode import Video
 from reelspace.media.reader import Reader, ScanJob, WindowRead
 from reelspace.media.windows import Shots
 
-SAMPLING = embed.load("lite").sampling
+LITE = embed.load("lite")
+SAMPLING = LITE.sampling
+SIZE = (398, 224)
 
 
 def index(library: Library, paths: list[Path], fast: bool) -> None:
@@ -48,14 +52,16 @@ def reading(paths: list[Path], fast: bool) -> Iterator[WindowRead]:
         yield from (event for event in reader.scan(jobs) if isinstance(event, WindowRead))
 
 
-def decoding(paths: list[Path], fast: bool) -> None:
-    """Every frame or every key frame."""
+def decoding(paths: list[Path], fast: bool, wanted: dict[Path, set[int]]) -> None:
+    """Every frame or every key frame; those that are wanted are scaled."""
+    scaler = VideoReformatter()
     for path in paths:
         with av.open(str(path)) as container:
             stream = container.streams.video[0]
             stream.thread_type, stream.codec_context.skip_frame = "AUTO", "NONKEY" if fast else "DEFAULT"
-            for _ in container.decode(stream):
-                pass
+            for frame in container.decode(stream):
+                if round(frame.time * stream.average_rate) in wanted[path]:
+                    scaler.reformat(frame, *SIZE, "rgb24", interpolation="BICUBIC", threads=1).to_ndarray()
 
 
 def opencv(paths: list[Path], wanted: dict[Path, set[int]]) -> None:
@@ -67,21 +73,21 @@ def opencv(paths: list[Path], wanted: dict[Path, set[int]]) -> None:
         for number in range(max(wanted[path]) + 1):
             capture.grab()
             if number in wanted[path]:
-                cv2.resize(capture.retrieve()[1], (398, 224), interpolation=cv2.INTER_AREA)
+                cv2.resize(capture.retrieve()[1], SIZE, interpolation=cv2.INTER_AREA)
         capture.release()
 
 
-def numbers(paths: list[Path], fast: bool) -> tuple[dict[Path, set[int]], int]:
-    """Numbers of the frames that are embedded, by file; and how many windows there are."""
+def needed(paths: list[Path], fast: bool) -> tuple[dict[Path, set[int]], list[Item]]:
+    """Numbers of the frames that are embedded, by file; and the windows as the model takes them."""
     found: dict[Path, set[int]] = {path: set() for path in paths}
-    times, count = {}, 0
+    times, items = {}, []
     for path in paths:
         with Video(path) as video:
             times[path] = video.times
     for event in reading(paths, fast):
-        count += 1
+        items.append(Item(video=event.frames))
         found[event.path] |= set(np.searchsorted(times[event.path], event.frames.times - 1e-6).tolist())
-    return found, count
+    return found, items
 
 
 class Figures:
@@ -105,14 +111,16 @@ def _processors() -> float:
 
 def measure(paths: list[Path], seconds: float, fast: bool, runs: int) -> None:
     """Prints the lines of one kind of windows."""
-    wanted, windows = numbers(paths, fast)
+    wanted, items = needed(paths, fast)
+    windows = len(items)
     folder = tempfile.TemporaryDirectory()
     library = Library.open(folder.name, model="lite")
     index(library, paths[:1], True)  # loads the model
     ways: dict[str, Callable[[], object]] = {
         "reelspace index": lambda: index(library, paths, fast),
         "reading alone, the same windows": lambda: sum(1 for _ in reading(paths, fast)),
-        "decoding alone": lambda: decoding(paths, fast),
+        "embedding alone, the same windows": lambda: LITE.encode_candidate(items),
+        "decoding alone": lambda: decoding(paths, fast, wanted),
     }
     try:
         import cv2  # noqa: F401
@@ -144,7 +152,7 @@ def main() -> None:
     parser.add_argument("--files", type=int, default=4, help="copies that are indexed together")
     parser.add_argument("--clips", nargs="+", default=["easy", "busy"], choices=["easy", "busy"])
     arguments = parser.parse_args()
-    embed.load("lite").encode_candidate([])
+    LITE.encode_candidate([])
     with tempfile.TemporaryDirectory(
         dir=long_clips.FOLDER.parent if long_clips.FOLDER.parent.exists() else None
     ) as folder:

@@ -43,6 +43,7 @@ LONGEST = 7 * 24 * 3600.0  # seconds
 WORTH_A_SEEK = 8
 # Frames from one key frame to the next, on average, from which on it pays to decode several at once.
 LONG_GROUP = 24
+SMALL = 1 << 17  # pixels up to which a picture is decoded without threads
 # After a seek Ogg guesses the times of its packets, and is often wrong.
 WITHOUT_SEEKING = ("ogg",)
 # They tell when packets are decoded, not when frames are shown: what is made of that is wrong where the two differ.
@@ -136,6 +137,7 @@ class Video:
         try:
             self._table = read_table(self.path, self._container, self._stream, tick, self._animation)
             ignore_all_but(self._stream)
+            self._alone = self._stream.codec.intra_only or bool(np.isin(self._table.pts, self._table.keys).all())
             long = len(self._table.pts) >= LONG_GROUP * len(self._table.keys)
             self._side_by_side = through or (long and not keys)
             self._thread(self._stream)
@@ -360,15 +362,19 @@ class Video:
         """Frames in order of display; none if the seek lands after the key frame.
 
         From a clean start what is not needed is left out: of H.264 the frames that no other depends on, which the
-        bitstream marks strictly, so that the others come out the same to the bit; of codecs without any dependence all
-        but what is needed; and what the decoder would still ask for before it gives the last.
+        bitstream marks strictly, so that the others come out the same to the bit; where no frame depends on another,
+        all but what is needed; and what the decoder would still ask for before it gives the last.
         """
         sparing = start.clean and not self._table.fields
+        strict, skipping = self.codec == "h264", False
+        self._stream.codec_context.skip_frame = "DEFAULT"
         for packet in self._packets_from(start.key):
             spared = sparing and packet.pts is not None and packet.pts not in needed
-            if spared and self._stream.codec.intra_only:
+            if spared and self._alone:
                 continue
-            self._stream.codec_context.skip_frame = "NONREF" if spared and self.codec == "h264" else "DEFAULT"
+            if skipping != (spared and strict):
+                skipping = not skipping
+                self._stream.codec_context.skip_frame = "NONREF" if skipping else "DEFAULT"
             yield from self._decoded(packet.decode)
             if sparing and packet.pts is not None:
                 needed.discard(packet.pts)
@@ -379,7 +385,7 @@ class Video:
     def _labels_lie(self) -> bool:
         """Whether frames come with times that are not theirs; then they are known by their place in the order only."""
         self._counted = False
-        if self._container.format.name not in WITH_LYING_LABELS:
+        if self._container.format.name not in WITH_LYING_LABELS or self._stream.codec.intra_only:
             return False
         labels = [frame.pts for frame in islice(self._decode(_Start(None), set()), 32)]
         return bool(labels != self._table.pts[: len(labels)].tolist())
@@ -492,7 +498,7 @@ class Video:
         container, stream = self._open()
         with container:
             ignore_all_but(stream)
-            stream.thread_type = "AUTO"
+            self._thread(stream, all_of_it=True)
             if not (every or self._counted):
                 stream.codec_context.skip_frame = "NONREF"
             if kept is None:
@@ -571,13 +577,16 @@ class Video:
         self._thread(stream)
         return container, stream
 
-    def _thread(self, stream: VideoStream) -> None:
+    def _thread(self, stream: VideoStream, all_of_it: bool = False) -> None:
         """Has a decoder that is not in use yet work on several frames at once, but where it would mostly wait for them.
 
-        Measured: a few frames after a seek H.264 comes faster one frame after another, the others side by side.
+        Measured: a few frames after a seek H.264 comes faster one frame after another, the others side by side; small
+        pictures are decoded sooner than threads are started and told of them.
         """
-        one_by_one = stream.codec.canonical_name == "h264" and not self._side_by_side
+        one_by_one = stream.codec.canonical_name == "h264" and not (all_of_it or self._side_by_side)
         stream.thread_type = "SLICE" if one_by_one else "AUTO"
+        if stream.width * stream.height <= SMALL:
+            stream.codec_context.thread_count = 1
 
     def _reopen(self) -> None:
         self._container.close()
