@@ -1,0 +1,18 @@
+"""Reports of committed results are what the commands that they name make of them, byte for byte."""
+
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+RECIPES = ROOT / "recipes"
+
+
+def test_the_ablations_report_is_made_of_its_results(tmp_path):
+    readme = (RECIPES / "pyramid-ablation" / "README.md").read_text("utf-8")
+    (line,) = (line for line in readme.splitlines() if line.startswith("report: "))
+    python, *rest = shlex.split(line.removeprefix("report: "))
+    assert python == "python"
+    subprocess.run([sys.executable, *rest, "--output", str(tmp_path / "report.md")], cwd=ROOT, check=True)
+    assert (tmp_path / "report.md").read_bytes() == (RECIPES / "pyramid-ablation" / "report.md").read_bytes()
