@@ -56,7 +56,8 @@ def fetch(package: str, version: str, into: Path) -> Path:
     with tempfile.TemporaryDirectory(dir=into) as temporary:
         work = Path(temporary)
         if client in ("pypi", "sdist"):
-            only = ["--only-binary", ":all:"] if client == "pypi" else ["--no-binary", ":all:"]
+            # The source of this package alone: what pip needs to read its metadata may come as wheels.
+            only = ["--only-binary", ":all:"] if client == "pypi" else ["--no-binary", name]
             pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-cache-dir", *only]
             _run([*pip, "--dest", str(work), f"{name}=={version}"], work)
         elif client == "deb":

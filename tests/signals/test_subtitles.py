@@ -1,4 +1,5 @@
 import os
+import time
 
 import pytest
 
@@ -42,6 +43,42 @@ def test_what_lies_beyond_the_video_or_makes_no_sense_is_left_out(tmp_path):
     text = "".join(f"00:00:{start},000 --> 00:00:{end},000\n{words}\n\n" for start, end, words in spans)
     assert cues(tmp_path / "a.srt", text, duration=5.0) == [(1.0, 5.0, "long")]
     assert cues(tmp_path / "b.srt", "no subtitles at all") == []
+
+
+CUE = "00:00:01,000 --> 00:00:02,000\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "most"),
+    [
+        ("a.srt", "\n" * 400_000, 0),
+        ("a.srt", " " * 400_000 + "\n" + CUE + "words", 1),
+        ("a.srt", "9" * 400_000 + CUE, 0),
+        ("a.srt", CUE * 30_000, 0),
+        ("a.srt", (CUE + "word\n") * 30_000, 30_000),
+        ("a.srt", CUE + "{\\" * 400_000, 1),
+        ("a.srt", CUE + "<a " * 400_000, 1),
+        ("a.vtt", CUE + "<1:" * 400_000, 1),
+        ("a.ass", "Format: Start, End, Text" + ", x" * 400_000 + "\nDialogue: 0\n" * 2000, 0),
+        ("a.ass", "Dialogue: 0," + "9" * 400_000 + ":00:01.00,0:00:02.00,a,b,0,0,0,,x", 0),
+        ("a.ass", "Dialogue: 0,0:00:01.00,0:00:02.00,a,b,0,0,0,,x\n" * 30_000, 30_000),
+    ],
+)
+def test_a_file_made_to_be_slow_is_read_in_no_time(tmp_path, name, text, most):
+    begun = time.process_time()
+    assert len(cues(tmp_path / name, text)) <= most
+    assert time.process_time() - begun < 5  # each took minutes
+
+
+def test_no_more_cues_are_taken_than_anybody_can_read(tmp_path):
+    (tmp_path / "film.srt").write_text((CUE + "a word\n\n" + CUE + "another\n\n") * 10_000)
+    lines = lines_of(beside(tmp_path / "film.mp4"), [], 4.0)["film.srt"]
+    assert len(lines) == 1080
+    rows = "\n".join(map(str, range(5_000)))
+    begun = time.process_time()
+    (track,) = lines_of([], [Track(2, "subrip", None, None, False, [Cue(0, 1, rows), Cue(1, 2, rows)] * 20)], 4.0).values()
+    assert len(track) == 1
+    assert time.process_time() - begun < 5
 
 
 def test_files_beside_a_video_are_known_by_their_names(tmp_path):

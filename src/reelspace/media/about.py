@@ -190,7 +190,7 @@ def plain(text: str) -> str:
     r"""The words of a subtitle without its marks: `{\an8}`, `<i>`, `\N`."""
     import re
 
-    text = re.sub(r"\{\\[^}]*\}", "", text)
+    text = re.sub(r"\{\\[^{}]*\}", "", text)
     text = text.replace("\\N", "\n").replace("\\n", "\n").replace("\\h", " ")
     text = re.sub(r"</?[a-zA-Z][^<>]*>|<\d+:[\d:.]+>", "", text)
     return "\n".join(" ".join(line.split()) for line in text.splitlines() if line.strip())

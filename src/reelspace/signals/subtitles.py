@@ -6,6 +6,7 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,11 +15,14 @@ from reelspace.signals.base import Line, Mark
 
 ENDINGS = (".srt", ".vtt", ".ass", ".ssa")
 LARGEST = 32 << 20  # bytes of a file that is read
+BUSIEST, SPARE = 20, 1000  # cues a second on the whole, and some more for a short video: beyond that nobody reads
+MOST_COLUMNS = 100
 _LANGUAGE = re.compile(r"[a-z]{2,3}(?:[-_][a-z0-9]{2,8})?", re.IGNORECASE)
 # What the name of a subtitle file says beside the language.
 _REMARKS = frozenset(("forced", "sdh", "cc", "hi", "default", "full", "sub", "subs", "subtitle", "subtitles"))
-_CLOCK = r"(?:(\d+):)?(\d{1,2}):(\d{1,2})[.,](\d{1,3})"
-_TIMES = re.compile(rf"^\s*{_CLOCK}\s*-->\s*{_CLOCK}", re.MULTILINE)
+_CLOCK = r"(?:(\d{1,4}):)?(\d{1,2}):(\d{1,2})[.,](\d{1,3})"
+# Blanks of one line only: patterns that go over many take a damaged file's length squared.
+_TIMES = re.compile(rf"^[ \t]*{_CLOCK}[ \t]*-->[ \t]*{_CLOCK}", re.MULTILINE)
 
 
 class Beside(NamedTuple):
@@ -81,17 +85,18 @@ def lines_of(besides: Sequence[Beside], tracks: Sequence[Track], duration: float
     """
     found: dict[str, list[Line]] = {}
     languages: set[str | None] = set()
+    most = SPARE + round(BUSIEST * duration)
     for one in besides:
         if one.forced or _same(one.language) in languages:
             continue
-        if lines := list(_lines(read(one.path, duration), one.path.name, one.language)):
+        if lines := list(_lines(read(one.path, duration)[:most], one.path.name, one.language)):
             languages.add(_same(one.language))
             found[_printed(one.path.name)] = lines
     for track in tracks:
         if track.forced or _same(track.language) in languages or not track.cues:
             continue
         source = f"subtitles {track.number}" + (f" ({track.language})" if track.language else "")
-        if lines := list(_lines(track.cues, source, track.language)):
+        if lines := list(_lines(track.cues[:most], source, track.language)):
             languages.add(_same(track.language))
             found[source] = lines
     return found
@@ -126,9 +131,12 @@ def _decoded(raw: bytes) -> str:
 def _srt(text: str) -> Iterator[Cue]:
     """SubRip and WebVTT: a line of times, then lines of text up to an empty one."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
-    for match, _ in zip(_TIMES.finditer(text), range(MOST_CUES), strict=False):
+    found = list(islice(_TIMES.finditer(text), MOST_CUES))
+    for match, following in zip_longest(found, found[1:]):
         start, end = _seconds(match.groups()[:4]), _seconds(match.groups()[4:])
-        body = text[text.find("\n", match.end()) + 1 or len(text) :][: 2 * LONGEST_TEXT]
+        first = text.find("\n", match.end()) + 1 or len(text)
+        last = following.start() if following else len(text)  # where no empty line parts them, either
+        body = text[first : min(last, first + 2 * LONGEST_TEXT)]
         yield Cue(start, end, plain(re.split(r"\n[ \t]*\n", f"{body}\n\n", maxsplit=1)[0])[:LONGEST_TEXT])
 
 
@@ -139,7 +147,7 @@ def _ass(text: str) -> Iterator[Cue]:
     for line in text.splitlines():
         kind, _, rest = line.partition(":")
         if kind.strip().lower() == "format" and "text" in rest.lower():
-            columns = [column.strip().lower() for column in rest.split(",")]
+            columns = [column.strip().lower() for column in rest.split(",", MOST_COLUMNS)]
         elif kind.strip().lower() == "dialogue" and left > 0 and {"start", "end", "text"} <= set(columns):
             values = dict(zip(columns, rest.split(",", len(columns) - 1), strict=False))
             clocks = [re.fullmatch(_CLOCK, values.get(edge, "").strip()) for edge in ("start", "end")]
@@ -156,12 +164,11 @@ def _seconds(clock: Sequence[str | None]) -> float:
 
 def _lines(cues: Iterable[Cue], source: str, language: str | None) -> Iterator[Line]:
     """Cues as lines; those that say again what the one before said (captions that roll) are told once."""
-    before = ""
+    before: set[str] = set()
     for cue in cues:
         rows = cue.text.splitlines()
-        fresh = [row for row in rows if row not in before.splitlines()]
-        before = cue.text
-        text = " ".join(fresh)
+        text = " ".join(row for row in rows if row not in before)
+        before = set(rows)
         if text:
             yield Line(cue.start, cue.end, text, _printed(source), language, None, sounds(text))
 
