@@ -76,7 +76,9 @@ def test_no_more_cues_are_taken_than_anybody_can_read(tmp_path):
     assert len(lines) == 1080
     rows = "\n".join(map(str, range(5_000)))
     begun = time.process_time()
-    (track,) = lines_of([], [Track(2, "subrip", None, None, False, [Cue(0, 1, rows), Cue(1, 2, rows)] * 20)], 4.0).values()
+    (track,) = lines_of(
+        [], [Track(2, "subrip", None, None, False, [Cue(0, 1, rows), Cue(1, 2, rows)] * 20)], 4.0
+    ).values()
     assert len(track) == 1
     assert time.process_time() - begun < 5
 
