@@ -71,6 +71,15 @@ def test_a_sign_that_stands_still_before_a_moving_picture_is_read_once(finder, r
     assert [(p.start, p.end) for p in found.passages] == [(0.0, 8.0)]
 
 
+def test_a_sign_that_comes_into_a_moving_picture_is_read(finder, reader, tmp_path):
+    def picture(time):
+        return sign(noise(int(time)), "EXIT 24") if time >= 4 else noise(int(time))
+
+    path = write_talk(tmp_path / "comes.mp4", 8.0, picture=picture, size=(640, 360), fps=2)
+    found = finder.find(path, 8.0, [Window(0.0, 8.0)], reader, lambda share: None)
+    assert [(p.start, p.end) for p in found.passages] == [(4.0, 8.0)]
+
+
 def test_windows_are_looked_at_every_two_seconds():
     assert list(_pieces([Window(0.0, 5.0), Window(5.0, 6.0)])) == [
         (0.0, pytest.approx(5 / 3)),

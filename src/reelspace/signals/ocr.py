@@ -24,7 +24,7 @@ from reelspace.media.reader import Closed, Failed, Reader, ScanJob, WindowRead
 from reelspace.media.windows import Window
 from reelspace.signals.base import Found, Line, Mark, Part, Passage, Report, installed
 
-VERSION = "1"
+VERSION = "2"
 SOURCE = "PP-OCRv6"
 EDGE = 720  # pixels of the shorter side that frames are read at
 DETECTED = 960  # pixels of the longer side that text is looked for at; it is then read at full size
@@ -159,14 +159,14 @@ def changed(before: Detail, now: Detail) -> NDArray[np.bool_]:
 
 def _to_be_read(last: _Look, before: Detail, now: Detail, begins: bool) -> bool:
     """Whether a frame is read again: at the beginning of a window unless it shows the same picture; within one where
-    some of it has changed, or where the picture moves and the text that was read does not stand still in it.
+    some of it has changed, or where the picture moves, unless a text that was read stands still in it.
     """
     cells = changed(before, now)
     share = float(cells.mean())
     if begins or share <= MANY:
         return share > FEW
     text = _covered(last.lines, cells.shape)
-    return bool(text.any()) and float(cells[text].mean()) > STILL
+    return not text.any() or float(cells[text].mean()) > STILL
 
 
 def _covered(lines: Sequence[Line], shape: tuple[int, ...]) -> NDArray[np.bool_]:
