@@ -1,14 +1,16 @@
 """What each signal finds, and what they find together: recall@k of each alone and of all fused, and “no match”.
 
-    python benchmarks/signals/signals.py DIR [--rows N] [--footage DIR]
+    python benchmarks/signals/signals.py DIR [--footage FOOTAGE] [--choose] [--rows N]
 
-`facts.csv` says what is said, written and named in each video, and how somebody asks for it: once by meaning, once by
-two of its words. The videos are made of the footage in samples/ (or of clips that benchmarks/footage has gathered): a
-synthetic voice speaks over it, a sign stands in it, and its file has a name. They are written into DIR, indexed there
-with `lite` and all signals, and each question is put to each signal alone and to all of them. `absent.csv` has
-questions that nothing answers. The halves `choose` and `report` of both share no video: thresholds and weights were
-chosen on the first, tables are of the second. The peers are each single signal, the best of them above all, and plain
-reciprocal rank fusion: no weight by fit, and the usual damping of 60.
+`corpus.py` tells what is asked for: its videos are written into DIR/videos and indexed in DIR/library, with `lite` and
+all signals. FOOTAGE is what `benchmarks/footage/gather.py` has fetched; without it there are fewer pictures, and no
+film.
+
+Videos and questions are in two halves that share nothing. What is fitted is fitted on the half `choose` (`--choose`
+prints it: how sure a find of a margin is, and what other values would do); tables are of the half `report`. Each
+kind of question is asked of each signal alone and of all of them. The peers are the best single signal of each kind, as
+if somebody had known which that is, and plain reciprocal rank fusion: every place counts, and the usual damping of 60.
+Differences are paired; intervals are 95 % of what they would be on other questions of the kind (bootstrap).
 
 What it prints goes to DIR/signals.json too. Resumable: videos and index are kept.
 """
@@ -16,142 +18,221 @@ What it prints goes to DIR/signals.json too. Resumable: videos and index are kep
 from __future__ import annotations
 
 import argparse
-import csv
 import json
-import sys
+import sqlite3
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
+from corpus import HALVES, Question, build
 from numpy.typing import NDArray
-from PIL import Image
 
 from reelspace import Library
+from reelspace.index import signalled
+from reelspace.index.query import Question as Asking
+from reelspace.index.query import as_items
+from reelspace.index.searcher import Filters
+from reelspace.rank.calibration import fit, rates
+from reelspace.rank.fusion import Place, fuse_spans
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
-sys.path.insert(0, str(ROOT / "tests"))
-sys.path.insert(0, str(HERE.parent / "footage"))
-
-from speech import RATE, at_times, speak  # noqa: E402
-from talks import sign, write_talk  # noqa: E402
-
-SIZE = (640, 360)
-SECONDS = 10.0
-KS = (1, 5, 10)
 BY = ("seen", "said", "written", "named")
-# What a person would ask the pictures for; of the samples only.
-LOOKS = {
-    "cyclists": "people riding bicycles",
-    "samoyed": "a big white dog",
-    "cockatoo": "a white bird",
-    "towers-at-night": "a city at night",
-    "bunny-wakes": "a cartoon rabbit",
-    "potted-plant": "a plant in a pot",
-}
+KS = (1, 5, 10)
+DEPTH = 20  # videos (or moments) looked at
+FIRST = 3  # finds of each signal that its curve is fitted on
+DRAWS = 2000
+
+Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class Question:
-    """One question, and the videos that answer it."""
+class Find(NamedTuple):
+    """A find of one signal: the video's title, its place, and how far it is above what fits (None: nobody can tell)."""
 
-    kind: str
-    text: str
-    relevant: frozenset[str]
-    split: str
+    title: str
+    place: Place
+    margin: float | None
 
 
-def rows(name: str) -> list[dict[str, str]]:
-    with (HERE / name).open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
+Finds = dict[str, list[Find]]
 
 
-def clips(footage: Path | None) -> dict[str, Path]:
-    """Name → a clip to put words over."""
-    if footage is not None:
-        return {path.stem: path for path in sorted((footage / "clips").iterdir())}
-    return {path.stem: path for path in sorted((ROOT / "samples").iterdir()) if path.suffix in (".mp4", ".mkv", ".mov")}
+def asked(library: Library, question: Question) -> Finds:
+    """What each signal finds, before anything is fused."""
+    filters = Filters((f"*/{question.split}/*",), (None, None), (None, None))
+    searcher = library._signalled(Asking(as_items(question.text), (), None), BY, filters)
+    found = {}
+    for by, ranking in searcher.rankings().items():
+        margins = searcher.margins(by, ranking.finds)
+        found[by] = [
+            Find(Path(find.files[0]).stem, place, None if margins is None else float(margins[number]))
+            for number, (place, find) in enumerate(zip(ranking.places, ranking.finds, strict=True))
+        ]
+    return found
 
 
-def frames(path: Path) -> list[NDArray[np.uint8]]:
-    """Twenty frames of a clip, at two a second."""
-    import av
-
-    with av.open(str(path)) as container:
-        every = [frame for number, frame in enumerate(container.decode(video=0)) if number % 12 == 0 and number < 240]
-        return [np.asarray(frame.to_image().resize(SIZE, Image.Resampling.BILINEAR)) for frame in every]
+# -- places of right answers --------------------------------------------------------------------------------------
 
 
-def make(folder: Path, facts: list[dict[str, str]], sources: dict[str, Path]) -> dict[str, str]:
-    """Writes the videos; id → the clip each is made of."""
-    names, made = sorted(sources), {}
-    for number, fact in enumerate(facts):
-        clip = names[number % len(names)]
-        made[fact["id"]] = clip
-        path = folder / fact["split"] / f"{fact['title']}.mp4"
-        if path.exists():
-            continue
-        path.parent.mkdir(parents=True, exist_ok=True)
-        shots = frames(sources[clip])
-
-        def picture(
-            at: float, shots: list[NDArray[np.uint8]] = shots, fact: dict[str, str] = fact
-        ) -> NDArray[np.uint8]:
-            shot = shots[int(at * 2) % len(shots)]
-            return sign(shot, fact["written"], (0.1, 0.75)) if at >= 5 else shot
-
-        sound = at_times([(1.0, speak(fact["said"]))], SECONDS)
-        part = path.with_name(f".{path.stem}.part.mp4")
-        write_talk(part, SECONDS, picture=picture, sound=sound, sound_rate=RATE, size=SIZE, fps=2)
-        part.replace(path)
-    return made
+def right(question: Question, title: str, start: float, end: float) -> bool:
+    """Whether a moment answers."""
+    if title not in question.relevant:
+        return False
+    return question.when is None or (start < question.when[1] and end > question.when[0])
 
 
-def questions(facts: list[dict[str, str]], made: dict[str, str], looks: dict[str, str]) -> Iterator[Question]:
-    for fact in facts:
-        one = frozenset({fact["title"]})
-        for kind, by in (("said", "said"), ("written", "written")):
-            yield Question(f"{by}, meaning", fact[f"{kind}_query"], one, fact["split"])
-            yield Question(f"{by}, words", fact[f"{kind}_words"], one, fact["split"])
-        yield Question("named, meaning", fact["named_query"], one, fact["split"])
-    for clip, text in looks.items():
-        for split in ("choose", "report"):
-            there = frozenset(f["title"] for f in facts if made[f["id"]] == clip and f["split"] == split)
-            if there:
-                yield Question("seen", text, there, split)
+def place_of(question: Question, moments: Iterable[tuple[str, float, float]]) -> float:
+    """The place of the first that is right, from 1; inf: none among `DEPTH`. A video counts once, unless it matters
+    when.
+    """
+    before: set[object] = set()
+    for title, start, end in moments:
+        if right(question, title, start, end):
+            return len(before) + 1.0
+        before.add(title if question.when is None else (title, start, end))
+        if len(before) == DEPTH:
+            break
+    return np.inf
 
 
-def interval(hits: NDArray[np.float64], seed: int = 0) -> tuple[float, float]:
-    """95 % of what the mean would be on other questions of the kind (bootstrap)."""
-    draws = np.random.default_rng(seed).integers(0, len(hits), (2000, len(hits)))
-    low, high = np.quantile(hits[draws].mean(axis=1), (0.025, 0.975))
+def alone(question: Question, finds: Sequence[Find]) -> float:
+    return place_of(question, ((one.title, one.place.span.start, one.place.span.end) for one in finds))
+
+
+def together(question: Question, finds: Finds, weigh: Callable[[str, Find], float], damping: float) -> float:
+    """All fused, with other weights."""
+    titles = {one.place.span.video: one.title for every in finds.values() for one in every}
+    places = {by: [one.place._replace(weight=weigh(by, one)) for one in every] for by, every in finds.items()}
+    fused = fuse_spans(places, damping)
+    return place_of(question, ((titles[one.span.video], one.span.start, one.span.end) for one in fused))
+
+
+def searched(library: Library, question: Question) -> tuple[float, bool | None]:
+    """All fused, as anybody searches; and whether anything is said to fit."""
+    report = library.search(
+        question.text,
+        by=BY,
+        k=DEPTH,
+        per_video=1 if question.when is None else None,
+        within=f"*/{question.split}/*",
+    )
+    return place_of(question, ((Path(hit.path).stem, hit.start, hit.end) for hit in report.hits)), report.match
+
+
+# -- what is chosen on one half ------------------------------------------------------------------------------------
+
+
+def choose(questions: Sequence[Question], absent: Sequence[Question], found: dict[str, Finds]) -> dict[str, Any]:
+    """Fits what `reelspace.index.signalled` has as constants, and prints how it would do with others."""
+    curves = {by: logistic(*margins_of(questions, absent, found, by)) for by in BY}
+    print("how sure (a, b):", {by: (round(a, 2), round(b, 2)) for by, (a, b) in curves.items()})
+    sharing = shares(questions)
+    grid = {}
+    for name, sure in (
+        ("fitted", curves),
+        ("in use", signalled.SURE),
+        ("steps, .25 below the bar", None),
+    ):
+        for damping in (0.0, 1.0, 3.0, 5.0, 10.0, 20.0, 60.0):
+            ranks = np.array([together(one, found[key(one)], weighed(sure), damping) for one in questions])
+            grid[f"{name}, damping {damping:g}"] = line = {
+                "R@1": float((ranks <= 1) @ sharing),
+                "R@5": float((ranks <= 5) @ sharing),
+                "reciprocal": float((1 / ranks) @ sharing),
+            }
+            print(f"{name:<26} damping {damping:>4g}: " + ", ".join(f"{what} {v:.3f}" for what, v in line.items()))
+    present, nothing = (np.array([evidence(found[key(one)], curves) for one in some]) for some in (questions, absent))
+    bar = fit(present, nothing)
+    for least in (bar, 1.0):  # 1 is in use: nothing is fitted
+        print(f"“no match” below evidence of {least:.3f}: {rates(least, present, nothing)} on this half")
+    return {"sure": curves, "grid": grid, "bar": bar}
+
+
+def key(question: Question) -> str:
+    return f"{question.split} {question.kind} {question.text}"
+
+
+def signal_of(question: Question) -> str:
+    """What a question asks of."""
+    kind = question.kind.partition(",")[0]
+    return "said" if kind == "film" else kind
+
+
+def shares(questions: Sequence[Question]) -> Floats:
+    """What each question counts, in all 1: each signal is asked for equally often."""
+    kinds = [signal_of(question) for question in questions]
+    return np.array([1 / kinds.count(kind) for kind in kinds]) / len(set(kinds))
+
+
+def margins_of(
+    questions: Sequence[Question], absent: Sequence[Question], found: dict[str, Finds], by: str
+) -> tuple[Floats, Floats, Floats]:
+    """The margins of a signal's first finds, whether they are right, and what each counts: half of what is asked has
+    an answer there, and half has none anywhere. What other signals answer is left out, as it depends on how often a
+    video's name tells what is said in it.
+    """
+    own = [question for question in questions if signal_of(question) == by]
+    rows = [
+        (one.margin, right(question, one.title, one.place.span.start, one.place.span.end), 1 / len(every))
+        for every in (own, absent)
+        for question in every
+        for one in found[key(question)][by][:FIRST]
+        if one.margin is not None
+    ]
+    margins, rights, counts = np.array(rows, float).T
+    return margins, rights, counts
+
+
+def logistic(margins: Floats, rights: Floats, counts: Floats) -> tuple[float, float]:
+    """a and b of `1 / (1 + exp(−(a + b·m)))` that make these most likely (Newton's method, a slight prior on b)."""
+    design, weights = np.stack([np.ones_like(margins), margins], axis=1), np.zeros(2)
+    counts = counts / counts.mean()
+    for _ in range(80):
+        sure = 1 / (1 + np.exp(-np.clip(design @ weights, -30, 30)))
+        slope = design.T @ (counts * (rights - sure)) - np.array([0.0, 1e-3]) * weights
+        curve = design.T @ (design * (counts * sure * (1 - sure))[:, None]) + np.diag([1e-9, 1e-3])
+        weights += np.linalg.solve(curve, slope)
+    return float(weights[0]), float(weights[1])
+
+
+def weighed(sure: dict[str, tuple[float, float]] | None) -> Callable[[str, Find], float]:
+    """What a find counts by these curves; without them: a quarter if it does not fit."""
+
+    def weigh(by: str, find: Find) -> float:
+        if find.margin is None:
+            return find.place.weight
+        if sure is None:
+            return 1.0 if find.margin >= 0 else 0.25
+        a, b = sure[by]
+        return float(1 / (1 + np.exp(-(a + b * find.margin))))
+
+    return weigh
+
+
+def evidence(finds: Finds, sure: dict[str, tuple[float, float]]) -> float:
+    """As `signalled.evidence`, with other curves."""
+    weigh = weighed(sure)
+    doubts = sum(np.log1p(-min(weigh(by, every[0]), 1 - 1e-9)) for by, every in finds.items() if every)
+    return float(doubts / sum(np.log1p(-1 / (1 + np.exp(-a))) for a, _ in sure.values()))
+
+
+# -- tables ----------------------------------------------------------------------------------------------------------
+
+
+def interval(values: Floats, seed: int = 0) -> tuple[float, float]:
+    """95 % of what the mean would be on other questions of the kind."""
+    draws = np.random.default_rng(seed).integers(0, len(values), (DRAWS, len(values)))
+    low, high = np.quantile(values[draws].mean(axis=1), (0.025, 0.975))
     return float(low), float(high)
 
 
-def places(
-    library: Library, every: list[Question], by: str
-) -> tuple[NDArray[np.float64], list[bool | None], list[float]]:
-    """The place of the first right video for each question (inf: not among 20), `match`, and the best score."""
-    found, matches, best = [], [], []
-    for question in every:
-        report = library.search(question.text, by=by, k=20, per_video=1, within=f"*/{question.split}/*")
-        titles = [Path(hit.path).stem for hit in report.hits]
-        right = [place for place, title in enumerate(titles, start=1) if title in question.relevant]
-        found.append(float(right[0]) if right else np.inf)
-        matches.append(report.match)
-        best.append(max((one.score for hit in report.hits for one in hit.found if one.by == by), default=0.0))
-    return np.array(found), matches, best
-
-
-def table(every: list[Question], found: dict[str, NDArray[np.float64]]) -> list[dict[str, object]]:
+def table(questions: Sequence[Question], places: dict[str, Floats]) -> list[dict[str, Any]]:
     """Recall of each way of asking for each kind of question."""
     lines = []
-    for kind in [*sorted({question.kind for question in every}), "all"]:
-        chosen = np.array([kind in (question.kind, "all") for question in every])
-        for way, ranks in found.items():
-            line: dict[str, object] = {"kind": kind, "by": way, "questions": int(chosen.sum())}
+    for kind in [*sorted({question.kind for question in questions}), "all"]:
+        chosen = np.array([kind in (question.kind, "all") for question in questions])
+        for way, ranks in places.items():
+            line: dict[str, Any] = {"kind": kind, "by": way, "questions": int(chosen.sum())}
             for k in KS:
                 hits = (ranks[chosen] <= k).astype(float)
                 line[f"R@{k}"], line[f"R@{k} 95%"] = float(hits.mean()), interval(hits)
@@ -159,102 +240,84 @@ def table(every: list[Question], found: dict[str, NDArray[np.float64]]) -> list[
     return lines
 
 
-def shown(lines: list[dict[str, object]]) -> None:
-    print(f"{'question':<18}{'by':<14}{'n':>4}" + "".join(f"{f'R@{k}':>19}" for k in KS))
+def gains(questions: Sequence[Question], places: dict[str, Floats]) -> list[dict[str, Any]]:
+    """Fused less the best single signal of each kind of question, paired."""
+    lines = []
+    for kind in [*sorted({question.kind for question in questions}), "all"]:
+        chosen = np.array([kind in (question.kind, "all") for question in questions])
+        for k in KS[:2]:
+            hits = {way: (ranks[chosen] <= k).astype(float) for way, ranks in places.items()}
+            best = max(BY, key=lambda by: hits[by].mean())
+            apart = hits["fused"] - hits[best]
+            lines.append({"kind": kind, "best": best, "k": k, "gain": float(apart.mean()), "gain 95%": interval(apart)})
+    return lines
+
+
+def show(lines: list[dict[str, Any]], differences: list[dict[str, Any]]) -> None:
+    print(f"{'question':<18}{'by':<12}{'n':>4}" + "".join(f"{f'R@{k}':>19}" for k in KS))
     for line in lines:
         cells = "".join(f"{line[f'R@{k}']:>6.2f} ({line[f'R@{k} 95%'][0]:.2f}–{line[f'R@{k} 95%'][1]:.2f})" for k in KS)
-        print(f"{line['kind']:<18}{line['by']:<14}{line['questions']:>4}{cells}")
+        print(f"{line['kind']:<18}{line['by']:<12}{line['questions']:>4}{cells}")
+    print("fused less the best single signal of the kind")
+    for line in differences:
+        low, high = line["gain 95%"]
+        gain = f"{line['gain']:>+7.2f} ({low:+.2f} to {high:+.2f})" + ("   WORSE" if high < 0 else "")
+        print(f"{line['kind']:<18}R@{line['k']:<3}{line['best']:<10}{gain}")
 
 
-def varied(library: Library, every: list[Question], damping: float, unfit: float) -> NDArray[np.float64]:
-    """All signals fused with other weights."""
-    from reelspace.index import signalled
-
-    kept = signalled.DAMPING, signalled.UNFIT
-    signalled.DAMPING, signalled.UNFIT = damping, unfit
-    try:
-        return places(library, every, ",".join(BY))[0]
-    finally:
-        signalled.DAMPING, signalled.UNFIT = kept
+def spent(library: Path) -> dict[str, str]:
+    """Seconds of work and of video of each signal, as the library noted them."""
+    db = sqlite3.connect(library / "catalogue.sqlite")
+    rows = dict(db.execute("SELECT name, value FROM settings WHERE name LIKE 'spent-%'").fetchall())
+    for name, value in rows.items():
+        worked, heard = map(float, value.split())
+        print(f"{name.removeprefix('spent-')}: {worked:.0f} s for {heard:.0f} s of video: {worked / heard:.3f} ×")
+    return rows
 
 
-def thresholds(scores: dict[str, tuple[list[float], list[float]]]) -> dict[str, float]:
-    """The least score of a fit for each signal, by the same rule as the model's own."""
-    from reelspace.rank.calibration import fit
-
-    return {by: fit(np.array(present), np.array(absent)) for by, (present, absent) in scores.items()}
+def measured(
+    library: Library, questions: Sequence[Question], absent: Sequence[Question], choosing: bool
+) -> dict[str, Any]:
+    """Everything that is asked, as tables."""
+    result: dict[str, Any] = {}
+    halves = {half: [one for one in questions if one.split == half] for half in HALVES}
+    nothing = {half: [one for one in absent if one.split == half] for half in HALVES}
+    if choosing:
+        every = {key(one): asked(library, one) for one in (*halves["choose"], *nothing["choose"])}
+        result["chosen"] = choose(halves["choose"], nothing["choose"], every)
+    found = {key(one): asked(library, one) for one in halves["report"]}
+    places = {by: np.array([alone(one, found[key(one)][by]) for one in halves["report"]]) for by in BY}
+    public = [searched(library, one) for one in halves["report"]]
+    places["fused"] = np.array([place for place, _ in public])
+    plain = [together(one, found[key(one)], lambda by, find: 1.0, 60.0) for one in halves["report"]]
+    places["plain RRF"] = np.array(plain)
+    result["recall"], result["gains"] = table(halves["report"], places), gains(halves["report"], places)
+    show(result["recall"], result["gains"])
+    accepted = np.array([searched(library, one)[1] is True for one in nothing["report"]], float)
+    refused = np.array([match is False for _, match in public], float)
+    result["match"] = {}
+    for what, errors in (("absent, said to be there", accepted), ("there, said to be absent", refused)):
+        low, high = interval(errors)
+        print(f"{what}: {errors.mean():.2f} ({low:.2f}–{high:.2f}) of {len(errors)}")
+        result["match"][what] = [float(errors.mean()), low, high, len(errors)]
+    return result
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("dir", type=Path, metavar="DIR")
+    parser.add_argument("--footage", type=Path, help="what benchmarks/footage/gather.py has fetched")
     parser.add_argument("--rows", type=int, help="only the first N facts")
-    parser.add_argument("--footage", type=Path, help="clips that benchmarks/footage/gather.py has fetched")
-    parser.add_argument("--grid", action="store_true", help="try other weights of the fusion on the half `choose`")
+    parser.add_argument("--choose", action="store_true", help="fit on the half `choose`, and try other values there")
     arguments = parser.parse_args()
-    facts = rows("facts.csv")[: arguments.rows]
-    made = make(arguments.dir / "videos", facts, clips(arguments.footage))
-    every = list(questions(facts, made, {} if arguments.footage else LOOKS))
-    absent = [Question("absent", row["text"], frozenset(), row["split"]) for row in rows("absent.csv")]
+    corpus = build(arguments.dir / "videos", arguments.footage, arguments.rows)
     with Library.open(arguments.dir / "library") as library:
-        begun, costs = time.process_time(), []
-        report = library.index(arguments.dir / "videos", signals="names,speech,ocr", announce=costs.extend)
-        print(f"indexed: {report.embedded} new, {time.process_time() - begun:.0f} s of this process")
-        result = measured(library, every, absent, arguments.grid)
+        begun = time.process_time()
+        report = library.index(corpus.folder, signals="names,speech,ocr")
+        print(f"indexed: {report.embedded} new, {time.process_time() - begun:.0f} s of this process", flush=True)
+        result = measured(library, corpus.questions, corpus.absent, arguments.choose)
     result["spent"] = spent(arguments.dir / "library")
     (arguments.dir / "signals.json").write_text(json.dumps(result, indent=1))
-
-
-def spent(library: Path) -> dict[str, str]:
-    """Seconds of work and of video of each signal, as the library noted them."""
-    import sqlite3
-
-    db = sqlite3.connect(library / "catalogue.sqlite")
-    rows = dict(db.execute("SELECT name, value FROM settings WHERE name LIKE 'spent-%'").fetchall())
-    for name, value in rows.items():
-        worked, heard = map(float, value.split())
-        print(
-            f"{name.removeprefix('spent-')}: {worked:.0f} s of work for {heard:.0f} s of video: {worked / heard:.3f} ×"
-        )
-    return rows
-
-
-def measured(library: Library, every: list[Question], absent: list[Question], grid: bool) -> dict[str, object]:
-    """Everything that is asked, as tables."""
-    result: dict[str, object] = {}
-    halves: dict[str, Callable[[list[Question]], list[Question]]] = {
-        name: (lambda some, name=name: [one for one in some if one.split == name]) for name in ("choose", "report")
-    }
-    if grid:
-        choose = halves["choose"](every)
-        for damping in (5, 10, 20, 60):
-            for unfit in (0.1, 0.25, 0.5, 1.0):
-                ranks = varied(library, choose, damping, unfit)
-                print(f"damping {damping}, unfit {unfit}: R@1 {np.mean(ranks <= 1):.3f}, R@5 {np.mean(ranks <= 5):.3f}")
-    scores = {}
-    for by in BY[1:]:
-        mine = [one for one in halves["choose"](every) if one.kind.startswith(by)]
-        scores[by] = places(library, mine, by)[2], places(library, halves["choose"](absent), by)[2]
-    result["least"] = thresholds(scores)
-    from reelspace.index.wording import least_fit
-
-    number = len(every) // 10
-    print("least scores that fit, by the half `choose`:", {by: round(one, 3) for by, one in result["least"].items()})
-    print(f"in use, among {number} passages: {least_fit(number):.3f}")
-    asked, nothing = halves["report"](every), halves["report"](absent)
-    found = {by: places(library, asked, by)[0] for by in BY}
-    found["fused"], matches, _ = places(library, asked, ",".join(BY))
-    found["plain RRF"] = varied(library, asked, 60.0, 1.0)
-    result["recall"] = table(asked, found)
-    shown(result["recall"])
-    refused = places(library, nothing, ",".join(BY))[1]
-    rates = {
-        "false accept": sum(match is True for match in refused) / len(refused),
-        "false reject": sum(match is False for match in matches) / len(matches),
-    }
-    print(f"no match: {rates}, of {len(refused)} absent and {len(matches)} present questions")
-    result["match"] = rates
-    return result
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Signals over damaged and hostile files: nothing hangs or ends the run, and a file that one fails for keeps the rest."""
+"""Signals over damaged and hostile files: nothing hangs, and a file that one signal fails for keeps the rest."""
 
 import json
 import os

@@ -42,11 +42,17 @@ def test_a_relative_score_is_put_between_the_mean_and_the_best_of_the_background
     calibration = Calibration({"text": Threshold(0.5, relative=True), "image": Threshold(0.5)}, background)
     query = np.array([0.8, 0, 0, 0], np.float32)  # mean .2, best .8
     assert calibration.relative(query, 0.8) == pytest.approx(1)
-    assert calibration.relative(query, 0.2) == pytest.approx(0)
+    assert calibration.relative(query, 0.2) == pytest.approx(0, abs=1e-6)
     assert calibration.match("text", query, 0.51) is True
     assert calibration.match("text", query, 0.49) is False
     assert calibration.match("image", query, 0.49) is False
     assert calibration.match("video", query, 0.49) is None
+    scores = np.array([0.56, 0.44])
+    assert list(calibration.margins("text", query, scores)) == pytest.approx([0.1, -0.1], abs=1e-6)
+    # .06 of the .6 that lie between .2 and .8
+    assert list(calibration.margins("image", query, scores)) == pytest.approx([0.1, -0.1], abs=1e-6)
+    assert calibration.margins("video", query, scores) is None
+    assert Calibration({"image": Threshold(0.5)}, background[:0]).margins("image", query, scores) is None
 
 
 def test_models_without_thresholds_are_uncalibrated():

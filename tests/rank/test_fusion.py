@@ -39,8 +39,8 @@ def test_nothing_fused_is_nothing():
     assert fuse([[], []]) == []
 
 
-def places(*spans, fits=True):
-    return [Place(Scored(video, start, end, 1.0), fits) for video, start, end in spans]
+def places(*spans, fits=True, weight=1.0):
+    return [Place(Scored(video, start, end, 1.0), fits, weight) for video, start, end in spans]
 
 
 def spans(fused):
@@ -71,8 +71,8 @@ def test_a_name_lifts_every_moment_of_its_video_and_says_nothing_twice():
 
 
 def test_what_does_not_fit_counts_less_and_does_not_say_when():
-    seen, named = places(("b", 0, 5), ("a", 0, 5), fits=False), places(("a", 0, 60))
-    fused = fuse_spans({"seen": seen, "named": named}, unfit=0.25)
+    seen, named = places(("b", 0, 5), ("a", 0, 5), fits=False, weight=0.25), places(("a", 0, 60))
+    fused = fuse_spans({"seen": seen, "named": named})
     assert spans(fused) == [("a", 0, 60), ("b", 0, 5)]
     assert fused[0].score == pytest.approx(1 / 61)
 

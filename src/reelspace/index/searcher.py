@@ -202,6 +202,13 @@ class Searcher:
         score = float(answer.vector @ self._asked.vector)
         return self._calibration.match(self._asked.form, self._asked.vector, score)
 
+    def margins(self, answers: Sequence[Answer]) -> NDArray[np.float64] | None:
+        """How far above the least score of a match answers are (below: negative); `None` where nobody can tell."""
+        if self._calibration is None or self._asked.form is None:
+            return None
+        scores = np.array([float(answer.vector @ self._asked.vector) for answer in answers])
+        return self._calibration.margins(self._asked.form, self._asked.vector, scores)
+
     def _scores(self, vectors: Vectors) -> NDArray[np.float32]:
         """Likeness to what is asked, less what exclusion takes off. Equal rows score equally wherever they lie."""
         rows = vectors.astype(np.float64)

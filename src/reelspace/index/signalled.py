@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from reelspace.answers import Evidence, Hit, SearchReport
 from reelspace.index.query import Question
 from reelspace.index.searcher import Answer, Searcher, seen
 from reelspace.index.wording import MOST, Told, Worded, Wording
 from reelspace.moments import Scored
-from reelspace.rank.fusion import Fused, Place, agreeing, fuse_spans
+from reelspace.rank.fusion import DAMPING, Fused, Place, agreeing, fuse_spans
 
-DAMPING = 20.0
-UNFIT = 0.25
-"""What a find that does not fit counts. First choices, both: `benchmarks/signals` has yet to measure them."""
+SURE = {"seen": (-1.74, 4.67), "said": (-1.78, 13.16), "written": (-2.55, 20.3), "named": (-0.34, 30.36)}
+"""How sure a find of a signal is, by its margin m above the least score that fits: `1 / (1 + exp(−(a + b·m)))`, if half
+of what is asked has an answer there: fitted on the half `choose` of `benchmarks/signals`. So scores of different
+signals are never compared: how often they were right is."""
+UNKNOWN = 0.5  # how sure what is seen is, for a model that has no measure of it
+SHOWN = 0.1  # of what the signal that counts most gives an answer, from which on another is said to have found it
 
 
-class _Ranking(NamedTuple):
+class Ranking(NamedTuple):
     """What one signal found, best first."""
 
     places: list[Place]
@@ -35,8 +40,8 @@ class SignalledSearcher:
 
     def search(self, question: Question, k: int, page: int, per_video: int | None) -> SearchReport:
         """The report of one page."""
-        rankings = self._rankings()
-        fused = fuse_spans({by: one.places for by, one in rankings.items()}, DAMPING, UNFIT)
+        rankings = self.rankings()
+        fused = fuse_spans({by: one.places for by, one in rankings.items()}, DAMPING)
         if self._asked.phrases:  # quoted words must be there, whatever it looks like
             fused = [one for one in fused if one.places.keys() - {"seen"}]
         hits = self._limited([self._hit(one, rankings) for one in fused], per_video)
@@ -53,36 +58,61 @@ class SignalledSearcher:
             hits=[hit.model_copy(update={"rank": rank}) for rank, hit in enumerate(hits, start=1)][first:wanted],
         )
 
-    def _rankings(self) -> dict[str, _Ranking]:
-        found: dict[str, _Ranking] = {}
+    def rankings(self) -> dict[str, Ranking]:
+        """What each signal found: name → its ranking."""
+        found: dict[str, Ranking] = {}
         if self._searcher is not None:
-            answers = self._searcher.found(MOST, None).answers
-            places = [Place(_span(answer), self._searcher.fits(answer) is not False) for answer in answers]
-            found["seen"] = _Ranking(places, answers)
+            found["seen"] = self._ranking("seen", self._searcher.found(MOST, None).answers)
         for by, wording in self._wordings.items():
-            told = wording.search(self._asked)
-            places = [Place(one.span, self._fits(by, one)) for one in told]
-            found[by] = _Ranking(places, told)
+            found[by] = self._ranking(by, wording.search(self._asked))
         return found
 
-    def _fits(self, by: str, told: Told) -> bool:
-        """Whether a passage answers: it has the quoted words, or words and meaning enough."""
-        return bool(self._asked.phrases) or told.score >= self._wordings[by].least
+    def _ranking(self, by: str, finds: Sequence[Answer | Told]) -> Ranking:
+        margins = self.margins(by, finds)
+        places = []
+        for number, find in enumerate(finds):
+            span = _span(find) if isinstance(find, Answer) else find.span
+            if margins is not None:
+                margin = float(margins[number])
+                places.append(Place(span, margin >= 0, sureness(by, margin)))
+            elif isinstance(find, Answer):
+                assert self._searcher is not None
+                places.append(Place(span, self._searcher.fits(find) is not False, UNKNOWN))
+            else:  # it has the quoted words: that is an answer, whatever it means
+                places.append(Place(span))
+        return Ranking(places, finds)
 
-    def _match(self, rankings: Mapping[str, _Ranking]) -> bool | None:
-        """Whether anything fits, in any signal."""
-        if any(place.fits for by, ranking in rankings.items() if by != "seen" for place in ranking.places):
-            return True
-        if self._asked.phrases or "seen" not in rankings:
-            return False
-        answers = rankings["seen"].finds
-        assert self._searcher is not None
-        return self._searcher.fits(answers[0]) if answers and isinstance(answers[0], Answer) else False
+    def margins(self, by: str, finds: Sequence[Answer | Told]) -> NDArray[np.float64] | None:
+        """How far above the least score that fits finds of a signal are, float64 `[n]`; None where nobody can tell, or
+        words were quoted.
+        """
+        if by == "seen":
+            assert self._searcher is not None
+            return self._searcher.margins([find for find in finds if isinstance(find, Answer)])
+        if self._asked.phrases:
+            return None
+        least = self._wordings[by].least
+        return np.array([find.score - least for find in finds if isinstance(find, Told)])
 
-    def _hit(self, fused: Fused, rankings: Mapping[str, _Ranking]) -> Hit:
+    def _match(self, rankings: Mapping[str, Ranking]) -> bool | None:
+        """Whether anything fits: one decision over all signals. They must say as much as if the best find of each just
+        fitted: one that is sure is enough, and so are several that are less.
+        """
+        told = {by: ranking for by, ranking in rankings.items() if by != "seen"}
+        if self._asked.phrases:
+            return any(ranking.places for ranking in told.values())
+        looked = rankings["seen"].finds if "seen" in rankings else []
+        if looked and self.margins("seen", looked[:1]) is None:  # the model says no more than whether it fits
+            best = looked[0]
+            assert self._searcher is not None and isinstance(best, Answer)
+            return evidence(told) >= 1 or self._searcher.fits(best)
+        return evidence(rankings) >= 1
+
+    def _hit(self, fused: Fused, rankings: Mapping[str, Ranking]) -> Hit:
         finds = {by: rankings[by].finds[place] for by, place in fused.places.items()}
-        fits = {by: rankings[by].places[place].fits for by, place in fused.places.items()}
-        order = sorted(finds, key=lambda by: (not fits[by], fused.places[by], list(rankings).index(by)))
+        worth = {by: rankings[by].places[place].weight / (DAMPING + place + 1) for by, place in fused.places.items()}
+        order = sorted(finds, key=lambda by: (-worth[by], list(rankings).index(by)))
+        order = [by for by in order if worth[by] >= SHOWN * worth[order[0]]]
         # A name of one file is no name of its copies: that one comes first.
         named = (find for find in finds.values() if isinstance(find, Told) and find.passage.file is not None)
         files = next(named, next(iter(finds.values()))).files
@@ -106,8 +136,9 @@ class SignalledSearcher:
         for hit in hits:
             spans.setdefault(hit.video, []).append((hit.start, hit.end))
         hits = list(hits)
-        for place, answer in enumerate(self._searcher.found(wanted + MOST, None).answers):
-            span = _span(answer)
+        answers = self._searcher.found(wanted + MOST, None).answers
+        for number, place in enumerate(self._ranking("seen", answers).places):
+            answer, span = answers[number], place.span
             there = spans.get(span.video, [])
             if not there or not agreeing(np.array([(span.start, span.end)]), np.array(there)).any():
                 hits.append(
@@ -116,7 +147,7 @@ class SignalledSearcher:
                         path=answer.files[0],
                         start=span.start,
                         end=span.end,
-                        score=UNFIT / (DAMPING + place + 1),
+                        score=place.weight / (DAMPING + number + 1),
                         video=span.video,
                         matched=dict(answer.matched),
                         found=[seen(answer)],
@@ -136,6 +167,21 @@ class SignalledSearcher:
             if taken[hit.video] <= per_video:
                 kept.append(hit)
         return kept
+
+
+def sureness(by: str, margin: float) -> float:
+    """How sure a find of a signal is that has this margin, 0 to 1."""
+    a, b = SURE[by]
+    return 1 / (1 + math.exp(-min(max(a + b * margin, -50.0), 15.0)))
+
+
+def evidence(rankings: Mapping[str, Ranking]) -> float:
+    """How much the best finds of signals say together that something fits, where 1 is what they would say if each just
+    fitted: the logarithm of the doubt that all of them leave, as if they were independent.
+    """
+    doubts = sum(math.log1p(-ranking.places[0].weight) for ranking in rankings.values() if ranking.places)
+    usual = sum(math.log1p(-sureness(by, 0.0)) for by in rankings)
+    return doubts / usual if rankings else 0.0
 
 
 def _span(answer: Answer) -> Scored:

@@ -57,10 +57,34 @@ class Calibration:
             return None
         return (self.relative(query, best_score) if threshold.relative else best_score) >= threshold.least
 
+    def margins(self, form: str, query: Vectors, scores: Scores) -> Scores | None:
+        """How far above the least score of a match candidates are (below: negative), in one unit for all queries: from
+        the background's mean to its best.
+
+        Args:
+            form: of the query.
+            query: its vector `[d]`.
+            scores: float64 `[n]`.
+
+        Returns:
+            float64 `[n]`, or `None` if the form is uncalibrated, or there is no background to measure by.
+        """
+        threshold = self.thresholds.get(form)
+        if threshold is None or not len(self.background):
+            return None
+        mean, reach = self._usual(query)
+        least = threshold.least if threshold.relative else (threshold.least - mean) / reach
+        return np.asarray((scores - mean) / reach - least)
+
     def relative(self, query: Vectors, score: float) -> float:
         """The score between the background's mean (0) and its best (1) for this query; it may be above 1."""
+        mean, reach = self._usual(query)
+        return (score - mean) / reach
+
+    def _usual(self, query: Vectors) -> tuple[float, float]:
+        """What the query gets from the background on average, and how much more it gets from the best of it."""
         usual = self.background @ query
-        return float((score - usual.mean()) / max(float(usual.max() - usual.mean()), 1e-6))
+        return float(usual.mean()), max(float(usual.max() - usual.mean()), 1e-6)
 
 
 def calibration_of(embedder: Embedder) -> Calibration | None:

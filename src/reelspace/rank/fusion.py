@@ -62,10 +62,17 @@ AGREE = 0.5
 
 
 class Place(NamedTuple):
-    """A span in a ranking, and whether it is good enough to count fully (see `reelspace.rank.calibration`)."""
+    """A span in a ranking.
+
+    Attributes:
+        span: where it is.
+        fits: whether it is good enough to be an answer (see `reelspace.rank.calibration`).
+        weight: what its place counts: 1 where it is surely right.
+    """
 
     span: Scored
     fits: bool = True
+    weight: float = 1.0
 
 
 class Fused(NamedTuple):
@@ -76,9 +83,9 @@ class Fused(NamedTuple):
     places: dict[str, int]
 
 
-def fuse_spans(rankings: Mapping[str, Sequence[Place]], damping: float = DAMPING, unfit: float = 1.0) -> list[Fused]:
+def fuse_spans(rankings: Mapping[str, Sequence[Place]], damping: float = DAMPING) -> list[Fused]:
     """Rankings of spans of videos → one: a span gets, in every ranking, what the best place of those that it lies in by
-    `AGREE` or more is worth.
+    `AGREE` or more is worth: `weight / (damping + place)`, places counted from 1.
 
     So a moment that several rankings find rises above those that one finds, and a long span does not gather what lies
     at different times in it. What does not fit gets nothing from what does. Of spans that agree (one lies in the other)
@@ -87,7 +94,6 @@ def fuse_spans(rankings: Mapping[str, Sequence[Place]], damping: float = DAMPING
     Args:
         rankings: by name, each best first.
         damping: how little the first places outweigh the next.
-        unfit: what a place that does not fit counts, where one that does counts 1.
     """
     by_video: dict[str, list[tuple[int, int, Place]]] = {}
     for number, ranking in enumerate(rankings.values()):
@@ -96,7 +102,7 @@ def fuse_spans(rankings: Mapping[str, Sequence[Place]], damping: float = DAMPING
     names = list(rankings)
     found: list[tuple[tuple[float, ...], Fused]] = []
     for rows in by_video.values():
-        found += _fused_in_one(rows, names, damping, unfit)
+        found += _fused_in_one(rows, names, damping)
     found.sort(key=lambda row: (*row[0], row[1].span.video, row[1].span.start, row[1].span.end))
     kept: list[Fused] = []
     spans: dict[str, list[tuple[float, float]]] = {}
@@ -110,12 +116,12 @@ def fuse_spans(rankings: Mapping[str, Sequence[Place]], damping: float = DAMPING
 
 
 def _fused_in_one(
-    rows: Sequence[tuple[int, int, Place]], names: Sequence[str], damping: float, unfit: float
+    rows: Sequence[tuple[int, int, Place]], names: Sequence[str], damping: float
 ) -> Iterator[tuple[tuple[float, ...], Fused]]:
     """Every span of one video: what it is sorted by, and its fused score."""
     spans = np.array([(place.span.start, place.span.end) for _, _, place in rows])
     ranking = np.array([number for number, _, _ in rows])
-    worth = np.array([(1.0 if place.fits else unfit) / (damping + index + 1) for _, index, place in rows])
+    worth = np.array([place.weight / (damping + index + 1) for _, index, place in rows])
     fits = np.array([place.fits for _, _, place in rows])
     one = covering(spans) & (fits[:, None] | ~fits[None])
     np.fill_diagonal(one, True)
