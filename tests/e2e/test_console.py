@@ -12,7 +12,7 @@ console = importlib.util.module_from_spec(_spec)
 sys.modules["console"] = console
 _spec.loader.exec_module(console)
 
-PAGES = ("docs/cli.md", "docs/search.md", "docs/embedders.md")
+PAGES = ("docs/bench.md", "docs/cli.md", "docs/search.md", "docs/signals.md", "docs/embedders.md")
 _PASSING = re.compile(r"^\s*([2-9]|\d\d+)\s+\d+:\d\d|^\d+ of \d+ files")  # lower ranks, and progress when slow
 
 

@@ -22,7 +22,7 @@ SURE = {"seen": (-1.74, 4.67), "said": (-1.78, 13.16), "written": (-2.55, 20.3),
 of what is asked has an answer there: fitted on the half `choose` of `benchmarks/signals`. So scores of different
 signals are never compared: how often they were right is."""
 UNKNOWN = 0.5  # how sure what is seen is, for a model that has no measure of it
-SHOWN = 0.1  # of what the signal that counts most gives an answer, from which on another is said to have found it
+SHOWN = 0.05  # of what the signal that counts most gives an answer, from which on another is said to have found it
 
 
 class Ranking(NamedTuple):
