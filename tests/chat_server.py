@@ -41,8 +41,8 @@ class ChatServer:
         answer: body of a request → text of the answer.
         faults: what to do instead, one a request: an HTTP status, alone or with a message; `cut` (the connection ends
             before the answer), `late cut` (in the middle of it), `garbage` (no JSON at all), `error event` (in a
-            stream), `broken JSON` and `wrong schema` (a fine completion with such a text), `refusal`, or seconds to
-            wait first.
+            stream), `broken JSON` and `wrong schema` (a fine completion with such a text), `too long` (cut off at
+            `max_tokens`), `refusal`, or seconds to wait first.
         log: the bodies of all requests that were understood; `refused`: why others were not.
     """
 
@@ -106,11 +106,13 @@ class ChatServer:
     def completion(self, body, fault):
         """A chat completion."""
         text = self.answer(body)
-        if fault == "broken JSON":
+        if fault in ("broken JSON", "too long"):
             text = text[: len(text) // 2]
         elif fault == "wrong schema":
             text = json.dumps({"unexpected": True})
         choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+        if fault == "too long":
+            choice["finish_reason"] = "length"
         if fault == "refusal":
             choice["message"] |= {"content": None, "refusal": "I will not look at this."}
         if body.get("logprobs"):

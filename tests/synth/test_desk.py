@@ -92,6 +92,13 @@ def test_a_bad_answer_is_asked_for_again_with_another_seed(open_desk):
     assert len({asked.seed for asked in client.asked}) == 4 and used.seed == client.asked[-1].seed
 
 
+def test_an_answer_that_was_cut_off_is_told_from_one_that_is_broken(open_desk):
+    with pytest.raises(UnansweredError, match=r"cut off.*mllm\.max_tokens"):
+        open_desk(Client('{"caption": "a red b', cut=True), attempts=1).answer(request(), FrameCaption)
+    whole = open_desk(Client('{"caption": "a red ball"}', cut=True), name="2")
+    assert whole.answer(request(), FrameCaption)[0].caption == "a red ball"
+
+
 def test_tries_are_bounded_and_kept(open_desk):
     client = Client("no", "still no")
     with pytest.raises(UnansweredError, match="none of 2") as caught:

@@ -130,6 +130,13 @@ def test_a_bad_request_is_not_repeated(double, status):
     assert double.log == []
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_an_answer_that_was_cut_off_says_so(double, stream):
+    double.faults.append("too long")
+    asked = client(double, stream=stream)
+    assert asked.ask(REQUESTS[2]).cut and not asked.ask(REQUESTS[2]).cut
+
+
 def test_a_refusal_is_said(double):
     double.faults.append("refusal")
     with pytest.raises(RefusedError, match="will not look"):

@@ -89,6 +89,7 @@ class Reply:
         model, revision: who answered, as it names itself.
         input_tokens, output_tokens: what it took.
         likelihoods: of each of the choices, where the model tells: they sum to 1.
+        cut: it would have gone on, but was as long as answers may be.
     """
 
     text: str
@@ -97,6 +98,7 @@ class Reply:
     input_tokens: int = 0
     output_tokens: int = 0
     likelihoods: Mapping[str, float] = field(default_factory=dict)
+    cut: bool = False
 
 
 class Client(Protocol):

@@ -196,7 +196,10 @@ class Desk:
                 broken = first["type"] == "json_invalid"
                 at = ".".join(map(str, first["loc"]))
                 why = f"{at}: {first['msg']}" if at else first["msg"]
-                faults.append(Fault(reply.text, "broken JSON" if broken else "schema", why))
+                if broken and reply.cut:
+                    faults.append(Fault(reply.text, "cut off", "it is longer than mllm.max_tokens"))
+                else:
+                    faults.append(Fault(reply.text, "broken JSON" if broken else "schema", why))
                 continue
             if (fault := good(found)) is not None:
                 faults.append(Fault(reply.text, *fault))

@@ -264,6 +264,7 @@ class Server:
                 input_tokens=int(usage.get("prompt_tokens") or 0),
                 output_tokens=int(usage.get("completion_tokens") or 0),
                 likelihoods=_likelihoods(choice, request.choices) if request.choices else {},
+                cut=choice.get("finish_reason") == "length",
             )
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             raise _PassingError(f"the answer is no chat completion ({type(error).__name__}: {error})") from None
