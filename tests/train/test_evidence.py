@@ -1,5 +1,7 @@
 """Reports of committed results are what the commands that they name make of them, byte for byte."""
 
+import json
+import runpy
 import shlex
 import subprocess
 import sys
@@ -16,3 +18,9 @@ def test_the_ablations_report_is_made_of_its_results(tmp_path):
     assert python == "python"
     subprocess.run([sys.executable, *rest, "--output", str(tmp_path / "report.md")], cwd=ROOT, check=True)
     assert (tmp_path / "report.md").read_bytes() == (RECIPES / "pyramid-ablation" / "report.md").read_bytes()
+
+
+def test_text_only_tunings_table_is_made_of_its_ranks():
+    made = runpy.run_path(str(RECIPES / "vidvec-o" / "worlds.py"))
+    found = json.loads((RECIPES / "vidvec-o" / "worlds.json").read_text("utf-8"))
+    assert made["report"](found) == (RECIPES / "vidvec-o" / "worlds.md").read_text("utf-8")
