@@ -30,14 +30,14 @@ text = 1
 paired = 2
 
 [[plan]]
-until = 0.5
+until = 2
 worlds = {easy = 1.0}
 contrast = 1.0
 judged = 0.3
 turns = 2
 
 [[plan]]
-until = 1.0
+until = 4
 worlds = {plain = 1.0}
 contrast = 0.0
 judged = 0.3

@@ -1,18 +1,19 @@
-from collections import defaultdict
+from collections import Counter, defaultdict
 
 import numpy as np
 import pytest
 import torch
 
+from reelspace.worlds.captions import Question
 from reelspace.worlds.sample import generator, split_of
 from reelspace.worlds.scene import VERBS
 from reelspace.worlds.tiny import tokens
 from reelspace.worlds.tiny.batches import Plan, Sizes, batch, clip
 from reelspace.worlds.tiny.hearing import heard
 from reelspace.worlds.tiny.hearing import told as hearing_told
-from reelspace.worlds.tiny.lessons import EDGE, FRAMES, TELL, WORLDS, keywords, lesson, sampled
+from reelspace.worlds.tiny.lessons import EDGE, FRAMES, TELL, WORLDS, _balanced, keywords, lesson, sampled
 
-PLAN = Plan(until=1.0, worlds={"plain": 0.5, "full": 0.5}, contrast=1.0, judged=0.4, turns=4)
+PLAN = Plan(until=4, worlds={"plain": 0.5, "full": 0.5}, contrast=1.0, judged=0.4, turns=4)
 SIZES = Sizes(video=6, image=2, text=2, paired=4)
 
 
@@ -102,3 +103,11 @@ def test_plainly_told_captions_have_one_wording_and_stay_true():
     assert len(told[False][TELL["general"]]) > 3
     (general,) = told[True][TELL["general"]]
     assert heard(general) == hearing_told(drawn)
+
+
+@pytest.mark.parametrize(("timely", "share"), [(1, 1 / 2), (3, 3 / 4)])
+def test_what_takes_time_is_asked_as_often_as_the_plan_says(timely, share):
+    asked = [Question(f"{kind}?", "", (), kind) for kind in ("colour", "colour", "place", "direction", "last")]
+    kinds = Counter(_balanced(asked, generator("timely", n), timely).kind for n in range(600))
+    assert kinds["direction"] + kinds["last"] == pytest.approx(600 * share, abs=50)
+    assert kinds["colour"] == pytest.approx(kinds["place"], abs=50)

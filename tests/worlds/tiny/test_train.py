@@ -8,6 +8,7 @@ from recipe import RECIPE
 from reelspace.errors import ReelspaceError
 from reelspace.worlds.tiny.exam import auc
 from reelspace.worlds.tiny.model import load
+from reelspace.worlds.tiny.steps import Pace
 from reelspace.worlds.tiny.train import CURVES, STATE, contrastive, read, train
 
 
@@ -79,3 +80,23 @@ def test_the_contrastive_loss_is_info_nce_both_ways_without_false_negatives():
 
 def test_the_area_under_the_curve_counts_ties_half():
     assert auc(np.float32([3, 2, 2, 1]), np.array([True, True, False, False])) == pytest.approx(3.5 / 4)
+
+
+def test_every_round_rises_and_falls():
+    once = Pace(steps=100, warmup=10, cooldown=0.5)
+    again = Pace(steps=300, warmup=10, cooldown=0.5, rounds=((100, 1.0), (200, 0.5)))
+    rates = [again.factor(step) for step in range(300)]
+    assert rates[:100] == [once.factor(step) for step in range(100)]
+    assert rates[99] == pytest.approx(0.02)
+    assert rates[100] == pytest.approx(0.05)
+    assert max(rates[100:]) == rates[150] == 0.5
+    assert rates[250] == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [("until = 4", "until = 3"), ("steps = 4", "steps = 4\nrounds = [[3, 1.0]]")]
+)
+def test_plans_and_rounds_end_with_the_last_step(recipe, before, after):
+    recipe.write_text(recipe.read_text().replace(before, after, 1))
+    with pytest.raises(ReelspaceError, match="must end with step 4"):
+        read(recipe)

@@ -40,22 +40,24 @@ class Plan:
     """What a stretch of training is made of.
 
     Attributes:
-        until: where it ends, as a share of all steps.
+        until: the number of the step that the next begins with.
         worlds: name → share of scenes.
         contrast: weight of the contrastive loss between videos and captions; 0: none, and no captions are read.
         judged: share of turns that ask for Yes or No.
         turns: turns a lesson.
         changes: most attributes in which a text to be judged is false.
         plainly: captions are told in one wording.
+        timely: how often a kind of question is asked that one frame does not answer, to once of the others.
     """
 
-    until: float
+    until: int
     worlds: dict[str, float]
     contrast: float
     judged: float
     turns: int
     changes: int = 1
     plainly: bool = False
+    timely: int = 1
 
 
 @dataclass(frozen=True)
@@ -125,9 +127,8 @@ def batch(writer: Writer, plan: Plan, sizes: Sizes, split: Split, *names: object
         if paired and number % 2:
             drawn = twin(lessons[-1].scene, random, WORLDS[world]) or drawn
         summed = paired or bool(random.random() < sizes.summed)
-        lessons.append(
-            lesson(drawn, medium, random, plan.judged, plan.turns, WORLDS[world], summed, plan.changes, plan.plainly)
-        )
+        told = (plan.judged, plan.turns, WORLDS[world], summed, plan.changes, plan.plainly, plan.timely)
+        lessons.append(lesson(drawn, medium, random, *told))
     rows = [written(writer, made, sizes.length) for made in lessons]
     return Batch(
         inputs=collated(rows, lessons),

@@ -112,6 +112,7 @@ def lesson(
     summed: bool,
     changes: int = 1,
     plainly: bool = False,
+    timely: int = 1,
 ) -> Lesson:
     """A lesson about a scene.
 
@@ -122,12 +123,13 @@ def lesson(
         changes: most attributes in which a text to be judged is false.
         plainly: captions are told in the first words that there are for everything, so that all that is to be learnt
             of them is what they say.
+        timely: how often a kind of question is asked that one frame does not answer, to once of the others.
     """
     told = caption(drawn, "detailed", random).text if medium == "text" else ""
     asked = questions(drawn, random)
     if medium == "image":
         asked = [question for question in asked if question.kind in STILL]
-    said = [_turn(drawn, medium, asked, random, judged, profile, changes, plainly) for _ in range(turns)]
+    said = [_turn(drawn, medium, asked, random, judged, profile, changes, plainly, timely) for _ in range(turns)]
     frame = int(random.integers(drawn.shots[0].frames))
     first = (one_word(medium, drawn, random),) if summed else ()
     return Lesson(medium, told, (*first, *said), drawn, frame)
@@ -142,6 +144,7 @@ def _turn(
     profile: Profile,
     changes: int,
     plainly: bool,
+    timely: int,
 ) -> Turn:
     told = (*TELL,) if medium != "image" else ("theme", "object")
     if random.random() < judged:
@@ -151,7 +154,7 @@ def _turn(
         pair = match(drawn, pick(random, kinds), random, profile, int(random.integers(1, changes + 1)))
         return Turn(matched(pair.text), "Yes" if pair.match else "No", rather=matched(pair.rather))
     if random.random() < 0.65:
-        question = _balanced(asked, random)
+        question = _balanced(asked, random, timely)
         return Turn(question.text, question.answer)
     kind = pick(random, told)
     return Turn(TELL[kind], caption(drawn, kind, _FIRST if plainly else random).text)
@@ -173,9 +176,10 @@ class _First:
 _FIRST = cast("Random", _First())
 
 
-def _balanced(asked: Sequence[Question], random: Random) -> Question:
-    """Kinds alike, however many questions each has."""
-    kind = pick(random, sorted({question.kind for question in asked}))
+def _balanced(asked: Sequence[Question], random: Random, timely: int) -> Question:
+    """Kinds alike, however many questions each has; those that one frame does not answer `timely` times as often."""
+    kinds = sorted({question.kind for question in asked})
+    kind = pick(random, [kind for kind in kinds for _ in range(1 if kind in STILL else timely)])
     return pick(random, [question for question in asked if question.kind == kind])
 
 

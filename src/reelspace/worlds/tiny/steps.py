@@ -23,6 +23,7 @@ class Pace:
     Attributes:
         steps: optimiser steps.
         rate: highest learning rate; it rises for `warmup` steps, and falls to nothing over the last part `cooldown`.
+        rounds: (steps, share of the highest rate) of each rise and fall; none: one, of all steps at all of it.
         muon: highest learning rate of the matrices inside the layers, by Muon.
         decay: weight decay.
         every: steps between two exams, and between two saved states.
@@ -35,10 +36,20 @@ class Pace:
     cooldown: float = 0.4
     decay: float = 0.02
     every: int = 100
+    rounds: tuple[tuple[int, float], ...] = ()
 
     def factor(self, step: int) -> float:
         """The learning rate of a step as a share of the highest."""
-        left = (self.steps - step) / (self.steps * self.cooldown)
+        rounds = self.rounds or ((self.steps, 1.0),)
+        for steps, share in rounds[:-1]:
+            if step < steps:
+                return share * self._risen(step, steps)
+            step -= steps
+        steps, share = rounds[-1]
+        return share * self._risen(step, steps)
+
+    def _risen(self, step: int, steps: int) -> float:
+        left = (steps - step) / (steps * self.cooldown)
         return min(1.0, (step + 1) / self.warmup, left)
 
 

@@ -50,7 +50,7 @@ class Recipe(Pace):
 
     def plan(self, step: int) -> Plan:
         """The plan that a step belongs to."""
-        return next(plan for plan in self.plans if step < plan.until * self.steps)
+        return next(plan for plan in self.plans if step < plan.until)
 
 
 def read(path: Path) -> Recipe:
@@ -63,9 +63,13 @@ def read(path: Path) -> Recipe:
     try:
         plans = tuple(Plan(**row) for row in data.pop("plan"))
         shape, sizes = Shape(**data.pop("shape", {})), Sizes(**data.pop("batch", {}))
-        return Recipe(plans=plans, eyes=Eyes(**data.pop("eyes")), shape=shape, sizes=sizes, **data)
-    except (TypeError, KeyError) as fault:
+        rounds = tuple((int(steps), float(share)) for steps, share in data.pop("rounds", ()))
+        made = Recipe(plans=plans, eyes=Eyes(**data.pop("eyes")), shape=shape, sizes=sizes, rounds=rounds, **data)
+    except (TypeError, KeyError, ValueError) as fault:
         raise ReelspaceError(f"{path} is no recipe: {fault}.") from fault
+    if made.plans[-1].until != made.steps or (rounds and sum(steps for steps, _ in rounds) != made.steps):
+        raise ReelspaceError(f"{path}: its plans and its rounds must end with step {made.steps}.")
+    return made
 
 
 def train(recipe: Recipe, folder: Path, seed: int, say: Callable[[str], None] = print) -> None:
