@@ -102,12 +102,14 @@ class Batch:
 
     Attributes:
         inputs: arguments of the model: the lessons, videos first.
+        turns: int64 `[n, length]`: the turn that each token belongs to, from 1; 0 before them.
         weights: float32 `[n, length]`: how much each token counts.
         wrong: int64 `[n, length]`: whether a text to be judged has said something false by then; -1 where none is.
         pairs: `None` without a contrastive loss.
     """
 
     inputs: dict[str, torch.Tensor]
+    turns: torch.Tensor
     weights: torch.Tensor
     wrong: torch.Tensor
     pairs: Pairs | None
@@ -132,6 +134,7 @@ def batch(writer: Writer, plan: Plan, sizes: Sizes, split: Split, *names: object
     rows = [written(writer, made, sizes.length) for made in lessons]
     return Batch(
         inputs=collated(rows, lessons),
+        turns=_padded([row.turn for row in rows], 0, torch.int64),
         weights=_padded([row.weights for row in rows], 0.0, torch.float32),
         wrong=_padded([row.wrong for row in rows], -1, torch.int64),
         pairs=_pairs(writer, lessons[: sizes.paired], rows, random) if plan.contrast else None,

@@ -106,12 +106,14 @@ class Written:
         weights: how much each token counts in the loss.
         wrong: of each token of an ask that is judged, 1 where something false has been said by then, else 0; else -1.
         asked: position of the token after which each answer begins: what predicts its first token.
+        turn: of each token the number of its turn, from 1; 0 of what is seen and told before them all.
     """
 
     ids: list[int]
     weights: list[float]
     wrong: list[int]
     asked: list[int]
+    turn: list[int]
 
 
 @dataclass(frozen=True)
@@ -129,32 +131,32 @@ class Writer:
         return ids
 
     def write(self, seen: Sequence[int], told: str, turns: Sequence[Turn], most: int | None = None) -> Written:
-        """A conversation about what is seen (visual tokens, may be none) and told (may be nothing).
+        """What is seen (visual tokens, may be none) and told (may be nothing), and turns about it.
 
-        With `most`, turns after the first that would make it longer than so many tokens are left out.
+        Each turn is a conversation of its own about the same: it is to be read as if the others were not there, for
+        what one says would answer the next without a look. With `most`, turns after the first that would make it longer
+        than so many tokens are left out.
 
         An answer's tokens share a weight that grows with the square root of their number: an answer of one word
         says more, token by token, than a caption, most of whose words follow from the words before.
         """
-        written = Written([], [], [], [])
-        context = [*seen, *self.tokens(told)] if told else list(seen)
+        context = [USER, *seen, *(self.tokens(told) if told else [])]
+        none = len(context)
+        written = Written(context, [0.0] * none, [-1] * none, [], [0] * none)
         for turn in turns:
             ask = self.tokens(turn.ask)
-            prompt = [USER, *context, *ask, ASSISTANT]
             answer = [*self.tokens(turn.answer), END] if turn.answer else [EMB, END]
-            if most is not None and written.ids and len(written.ids) + len(prompt) + len(answer) > most:
+            if most is not None and written.asked and len(written.ids) + len(ask) + 1 + len(answer) > most:
                 continue
-            written.ids += prompt
+            written.ids += [*ask, ASSISTANT]
             true = common(ask, self.tokens(turn.rather)) if turn.rather else 0
-            heard = [0.5 * len(ask) ** -0.5 if k < true else 0.0 for k in range(len(ask))]
-            written.weights += [*[0.0] * (1 + len(context)), *heard, 0.0]
+            written.weights += [*(0.5 * len(ask) ** -0.5 if k < true else 0.0 for k in range(len(ask))), 0.0]
             parted = [int(k >= true) if turn.rather else -1 for k in range(len(ask))]
-            written.wrong += [*[-1] * (1 + len(context)), *parted, int(true < len(ask)) if turn.rather else -1]
-            written.wrong += [-1] * len(answer)
+            written.wrong += [*parted, int(true < len(ask)) if turn.rather else -1, *[-1] * len(answer)]
             written.asked.append(len(written.ids) - 1)
             written.ids += answer
             written.weights += [len(answer) ** -0.5 if turn.answer else 0.0] * len(answer)
-            context = []
+            written.turn += [len(written.asked)] * (len(written.ids) - len(written.turn))
         return written
 
 

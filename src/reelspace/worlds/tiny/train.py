@@ -191,7 +191,7 @@ def _loss(
     model: Qwen2_5_VLForConditionalGeneration, judge: torch.nn.Linear, made: Batch, recipe: Recipe, plan: Plan
 ) -> tuple[torch.Tensor, dict[str, float]]:
     """What a step goes down, and its parts."""
-    states = _states(model, made.inputs)
+    states = _states(model, made.inputs, made.turns)
     parts = {"words": next_words(model, states, made), "wrong": _heard_wrong(judge, states, made.wrong)}
     weights = {"wrong": recipe.wrong, "contrast": plan.contrast}
     if made.pairs is not None:
@@ -202,19 +202,51 @@ def _loss(
     return loss, {name: round(part.item(), 4) for name, part in parts.items()}
 
 
-def _states(model: Qwen2_5_VLForConditionalGeneration, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
-    """The last states `[n, length, d]`, given visual tokens in the place of pixels."""
+def _states(
+    model: Qwen2_5_VLForConditionalGeneration, inputs: dict[str, torch.Tensor], turns: torch.Tensor | None = None
+) -> torch.Tensor:
+    """The last states `[n, length, d]`, given visual tokens in the place of pixels; of turns each on its own."""
     from transformers.modeling_outputs import BaseModelOutputWithPooling
 
     pixels = {medium: names[0] for medium, names in SEEN.items()}
-    given = {name: value for name, value in inputs.items() if name not in pixels.values()}
+    given: dict[str, Any] = {name: value for name, value in inputs.items() if name not in pixels.values()}
     seen = {
         medium: BaseModelOutputWithPooling(pooler_output=(inputs[name],))
         for medium, name in pixels.items()
         if name in inputs
     }
+    if turns is not None:
+        positions, _ = model.model.get_rope_index(**given)
+        given["position_ids"] = apart(positions, turns)
+        given["attention_mask"] = {"full_attention": visible(turns, given["attention_mask"])}
     states: torch.Tensor = model.model(**given, mm_encoder_outputs=seen).last_hidden_state
     return states
+
+
+def apart(positions: torch.Tensor, turns: torch.Tensor) -> torch.Tensor:
+    """Positions `[3, n, length]` in which every turn `[n, length]` begins where the first does."""
+    import torch
+
+    most = torch.iinfo(positions.dtype).max
+    begins = torch.full((len(turns), int(turns.max()) + 1), most, dtype=positions.dtype)
+    begins.scatter_reduce_(1, turns, positions[0], "amin")
+    late = (begins - begins[:, 1:2]).gather(1, turns)
+    return positions - torch.where(turns > 0, late, 0)
+
+
+def visible(turns: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """What is added to attention, float32 `[n, 1, length, length]`: a token sees what is before the turns, and its own.
+
+    Args:
+        turns: int64 `[n, length]`, 0 before the turns.
+        mask: `[n, length]`: 0 where a row is padded.
+    """
+    import torch
+
+    length = turns.shape[1]
+    own = (turns[:, None, :] == 0) | (turns[:, None, :] == turns[:, :, None])
+    seen = own & mask.bool()[:, None, :] & torch.ones(length, length, dtype=torch.bool).tril()
+    return torch.zeros(seen.shape).masked_fill(~seen, torch.finfo(torch.float32).min)[:, None]
 
 
 def _heard_wrong(judge: torch.nn.Linear, states: torch.Tensor, wrong: torch.Tensor) -> torch.Tensor:
