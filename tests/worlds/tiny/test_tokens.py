@@ -6,26 +6,21 @@ from reelspace.worlds.tiny.tokens import Turn
 TURNS = [Turn("What colour is the circle?", "red"), Turn("Describe the video.", "A red circle moves left.")]
 
 
-def _messages(told=()):
-    content = [{"type": "video"}, *({"type": "text", "text": text} for text in told)]
-    content.append({"type": "text", "text": TURNS[0].ask})
-    return [
-        {"role": "user", "content": content},
-        {"role": "assistant", "content": TURNS[0].answer},
-        {"role": "user", "content": TURNS[1].ask},
-        {"role": "assistant", "content": TURNS[1].answer},
-    ]
+def _messages(turn):
+    content = [{"type": "video"}, {"type": "text", "text": turn.ask}]
+    return [{"role": "user", "content": content}, {"role": "assistant", "content": turn.answer}]
 
 
-def test_the_saved_chat_template_writes_what_the_writer_writes(writer, tmp_path):
+@pytest.mark.parametrize("turn", TURNS)
+def test_the_saved_chat_template_writes_what_the_writer_writes(writer, tmp_path, turn):
     from transformers import AutoTokenizer
 
     tokens.save(writer.tokenizer, tmp_path)
     saved = AutoTokenizer.from_pretrained(tmp_path)
-    written = writer.write(tokens.seen(tokens.VIDEO, 1), "", TURNS)
-    assert saved.apply_chat_template(_messages())["input_ids"] == written.ids
-    prompt = saved.apply_chat_template(_messages()[:3], add_generation_prompt=True)["input_ids"]
-    assert prompt == written.ids[: written.asked[1] + 1]
+    written = writer.write(tokens.seen(tokens.VIDEO, 1), "", [turn])
+    assert saved.apply_chat_template(_messages(turn))["input_ids"] == written.ids
+    prompt = saved.apply_chat_template(_messages(turn)[:1], add_generation_prompt=True)["input_ids"]
+    assert prompt == written.ids[: written.asked[0] + 1]
     assert saved.pad_token_id == tokens.PAD
     assert saved.eos_token_id == tokens.END
 
@@ -51,7 +46,7 @@ def test_a_false_question_counts_until_it_goes_wrong_and_is_wrong_from_there(wri
     said, rather = "A red circle rises.", "A red square rises."
     false = writer.write(tokens.seen(tokens.VIDEO, 4), "", [Turn(said, "No", rather=rather), Turn(said, "red")])
     parted = len(writer.tokens("A red"))
-    asked = false.ids.index(tokens.USER, 1)
+    asked = false.turn.index(2)
     marks = list(zip(false.ids, false.weights, false.wrong, strict=True))[:asked]
     ask = [mark for mark in marks if mark[2] >= 0]
     assert [wrong for *_, wrong in ask] == [0] * parted + [1] * (len(ask) - parted)

@@ -118,7 +118,7 @@ class Written:
 
 @dataclass(frozen=True)
 class Writer:
-    """Writes conversations token by token; `apply_chat_template` of the saved tokenizer writes the same."""
+    """Writes conversations token by token; of a single turn, as the saved tokenizer's `apply_chat_template` does."""
 
     tokenizer: Tokenizer
 
