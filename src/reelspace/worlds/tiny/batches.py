@@ -48,6 +48,7 @@ class Plan:
         changes: most attributes in which a text to be judged is false.
         plainly: captions are told in one wording.
         timely: how often a kind of question is asked that one frame does not answer, to once of the others.
+        asked: share of the turns that are not judged that are questions; the others ask for captions.
     """
 
     until: int
@@ -58,6 +59,7 @@ class Plan:
     changes: int = 1
     plainly: bool = False
     timely: int = 1
+    asked: float = 0.65
 
 
 @dataclass(frozen=True)
@@ -129,7 +131,7 @@ def batch(writer: Writer, plan: Plan, sizes: Sizes, split: Split, *names: object
         if paired and number % 2:
             drawn = twin(lessons[-1].scene, random, WORLDS[world]) or drawn
         summed = paired or bool(random.random() < sizes.summed)
-        told = (plan.judged, plan.turns, WORLDS[world], summed, plan.changes, plan.plainly, plan.timely)
+        told = (plan.judged, plan.turns, WORLDS[world], summed, plan.changes, plan.plainly, plan.timely, plan.asked)
         lessons.append(lesson(drawn, medium, random, *told))
     rows = [written(writer, made, sizes.length) for made in lessons]
     return Batch(

@@ -113,6 +113,7 @@ def lesson(
     changes: int = 1,
     plainly: bool = False,
     timely: int = 1,
+    asked: float = 0.65,
 ) -> Lesson:
     """A lesson about a scene.
 
@@ -124,12 +125,13 @@ def lesson(
         plainly: captions are told in the first words that there are for everything, so that all that is to be learnt
             of them is what they say.
         timely: how often a kind of question is asked that one frame does not answer, to once of the others.
+        asked: share of the turns that are not judged that are questions; the others ask for captions.
     """
     told = caption(drawn, "detailed", random).text if medium == "text" else ""
-    asked = questions(drawn, random)
+    known = questions(drawn, random)
     if medium == "image":
-        asked = [question for question in asked if question.kind in STILL]
-    said = [_turn(drawn, medium, asked, random, judged, profile, changes, plainly, timely) for _ in range(turns)]
+        known = [question for question in known if question.kind in STILL]
+    said = [_turn(drawn, medium, known, random, judged, profile, changes, plainly, timely, asked) for _ in range(turns)]
     frame = int(random.integers(drawn.shots[0].frames))
     first = (one_word(medium, drawn, random),) if summed else ()
     return Lesson(medium, told, (*first, *said), drawn, frame)
@@ -138,23 +140,24 @@ def lesson(
 def _turn(
     drawn: Scene,
     medium: Medium,
-    asked: Sequence[Question],
+    known: Sequence[Question],
     random: Random,
     judged: float,
     profile: Profile,
     changes: int,
     plainly: bool,
     timely: int,
+    asked: float,
 ) -> Turn:
     told = (*TELL,) if medium != "image" else ("theme", "object")
     if random.random() < judged:
         if random.random() < 0.5:
-            return _checked(pick(random, asked), random)
+            return _checked(pick(random, known), random)
         kinds = ("brief", "general", "temporal", "keywords", "object", "spatial") if medium != "image" else told
         pair = match(drawn, pick(random, kinds), random, profile, int(random.integers(1, changes + 1)))
         return Turn(matched(pair.text), "Yes" if pair.match else "No", rather=matched(pair.rather))
-    if random.random() < 0.65:
-        question = _balanced(asked, random, timely)
+    if random.random() < asked:
+        question = _balanced(known, random, timely)
         return Turn(question.text, question.answer)
     kind = pick(random, told)
     return Turn(TELL[kind], caption(drawn, kind, _FIRST if plainly else random).text)
