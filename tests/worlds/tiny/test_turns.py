@@ -31,9 +31,7 @@ def test_a_turn_among_others_is_the_turn_alone(model, writer, medium):
     made = lesson(sampled("full", "train", 3), medium, generator("turns", 1), 0.4, 5, WORLDS["full"], summed=True)
     row = written(writer, made)
     # The second row is padded.
-    shorter = written(
-        writer, Lesson(medium, made.told, made.turns[:2], made.scene, made.frame)
-    )
+    shorter = written(writer, Lesson(medium, made.told, made.turns[:2], made.scene, made.frame))
     turns = torch.zeros(2, len(row.ids), dtype=torch.int64)
     turns[0], turns[1, : len(shorter.ids)] = torch.tensor(row.turn), torch.tensor(shorter.turn)
     packed = _read(model, [row, shorter], [made, made], turns)
