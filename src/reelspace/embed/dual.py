@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reelspace.embed.base import Vectors, encode, fingerprint, normalise
-from reelspace.embed.hub import commit
+from reelspace.embed.hub import commit, hashed
 from reelspace.embed.qwen_vl import device as devices
-from reelspace.embed.qwen_vl.embedder import hashed
 from reelspace.embed.qwen_vl.pixels import CLIP_MEAN, CLIP_STD, normalised
 from reelspace.errors import ModelError
 from reelspace.item import Frames, Item, Span

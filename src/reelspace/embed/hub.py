@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 from collections.abc import Sequence
@@ -96,3 +97,16 @@ def human(size: int) -> str:
         if size >= power:
             return f"{size / power:.1f} {unit}"
     return f"{size / 1e3:.0f} kB"
+
+
+def hashed(folder: Path) -> str:
+    """Hash of a model's weights, configuration and tokenizer."""
+    digest = hashlib.sha256()
+    names = sorted(path for path in folder.iterdir() if path.suffix in (".safetensors", ".json"))
+    for path in names:
+        if path.name.startswith(("readout", "README")):
+            continue
+        digest.update(path.name.encode())
+        with path.open("rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()[:16]

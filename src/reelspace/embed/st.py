@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from reelspace.embed.base import Vectors, encode, fingerprint, normalise
-from reelspace.embed.hub import commit
+from reelspace.embed.hub import commit, hashed
 from reelspace.embed.qwen_vl import device as devices
-from reelspace.embed.qwen_vl.embedder import hashed
 from reelspace.errors import ItemError, ModelError
 from reelspace.item import Frames, Item, Span
 from reelspace.media.decode import sample

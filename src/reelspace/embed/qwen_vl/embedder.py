@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import hashlib
 import logging
 import time
 from collections import deque
@@ -18,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reelspace.embed.base import Vectors, fingerprint, normalise
-from reelspace.embed.hub import commit
+from reelspace.embed.hub import commit, hashed
 from reelspace.embed.qwen_vl import device as devices
 from reelspace.embed.qwen_vl.inputs import VERSION, Prepared
 from reelspace.embed.qwen_vl.readout import Readout
@@ -333,16 +332,3 @@ def ahead(function: Callable[[Item], Prepared], items: Iterable[Item]) -> Iterat
         finally:
             for future in coming:
                 future.cancel()
-
-
-def hashed(folder: Path) -> str:
-    """Hash of a model's weights, configuration and tokenizer."""
-    digest = hashlib.sha256()
-    names = sorted(path for path in folder.iterdir() if path.suffix in (".safetensors", ".json"))
-    for path in names:
-        if path.name.startswith(("readout", "README")):
-            continue
-        digest.update(path.name.encode())
-        with path.open("rb") as file:
-            digest.update(hashlib.file_digest(file, "sha256").digest())
-    return digest.hexdigest()[:16]
