@@ -127,12 +127,19 @@ def test_every_kind_of_file_comes_through(reader, kind, matrix):
     assert read_barcodes(window.frames.pixels)[0] == kind.first
 
 
-@pytest.mark.parametrize("fast", [False, True])
-def test_frames_taken_while_shots_are_found_are_those_that_are_fetched_alone(reader, kind, matrix, fast):
+@pytest.fixture(scope="module")
+def lasting():
+    """One for many tests: most of what these would take is the start of its workers."""
+    with Reader() as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("fast", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_frames_taken_while_shots_are_found_are_those_that_are_fetched_alone(lasting, kind, matrix, fast):
     path, windowing = kind.write(matrix), Shots(0.3, 0.8, fast=fast)
-    found = [event for event in reader.scan([ScanJob(path, windowing, SAMPLING)]) if isinstance(event, WindowRead)]
+    found = [event for event in lasting.scan([ScanJob(path, windowing, SAMPLING)]) if isinstance(event, WindowRead)]
     again = ScanJob(path, [Window(event.start, event.end) for event in found], SAMPLING, keys=fast)
-    alone = [event for event in reader.scan([again]) if isinstance(event, WindowRead)]
+    alone = [event for event in lasting.scan([again]) if isinstance(event, WindowRead)]
     for one, other in zip(found, alone, strict=True):
         assert np.array_equal(one.frames.pixels, other.frames.pixels)
         assert np.array_equal(one.frames.times, other.frames.times)
