@@ -487,13 +487,13 @@ class Video:
 
     def skim(self, every: bool = False, kept: Kept | None = None) -> Iterator[Seen]:
         """Frames in order of display, decoded roughly and fast: frames that no other depends on are left out unless
-        `every` one is wanted, edges of blocks are not smoothed, nothing is turned. Good for seeing what happens, not
-        for pixels.
+        `every` one is wanted, edges of blocks are smoothed only where frames can be kept (whether any are or not: what
+        happens is not to hang on it), nothing is turned. Good for seeing what happens, not for pixels.
 
         Args:
             every: leave no frame out.
-            kept: where `can_keep`: takes the frames that it wants. Then edges are smoothed, and some frames that would
-                be left out are given `beside` the others: what is kept, and what stands where the picture may change.
+            kept: where `can_keep`: takes the frames that it wants. Then some frames that would be left out are given
+                `beside` the others: what is kept, and what stands where the picture may change.
         """
         container, stream = self._open()
         with container:
@@ -501,7 +501,7 @@ class Video:
             self._thread(stream, all_of_it=True)
             if not (every or self._counted):
                 stream.codec_context.skip_frame = "NONREF"
-            if kept is None:
+            if every or not self.can_keep:
                 stream.codec_context.options = {"skip_loop_filter": "all"}
             packets: Iterator[Packet[VideoStream]]
             packets = (packet for packet in container.demux(stream) if packet.size or packet.dts is None)
