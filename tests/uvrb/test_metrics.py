@@ -44,6 +44,22 @@ def test_every_metric_agrees_with_pytrec_eval_to_the_last_digit(data, count, lev
     assert measure(f"mrr@{count}", stands.at, stands.right) == theirs["recip_rank"]
 
 
+def test_equal_vectors_have_equal_scores_wherever_they_stand():
+    random = np.random.default_rng(5)
+    queries = normalise(random.standard_normal((9, 700)).astype(np.float32))
+    several = normalise(random.standard_normal((4, 700)).astype(np.float32))
+    candidates = several[random.integers(0, 4, 203)]
+    ids = [f"v{k:03}" for k in range(203)]
+    right = [np.array([int(random.integers(203))]) for _ in queries]
+    for query, one, stands in zip(queries, right, placed(queries, candidates, right, ids), strict=True):
+        near = [float(query @ row) for row in several]
+        mine = next(k for k, row in enumerate(several) if (row == candidates[one[0]]).all())
+        before = {k for k in range(4) if near[k] > near[mine]}
+        kinds = [next(k for k, row in enumerate(several) if (row == other).all()) for other in candidates]
+        wanted = sum(kind in before or (kind == mine and row > one[0]) for row, kind in enumerate(kinds)) + 1
+        assert stands.at.tolist() == [wanted]
+
+
 @given(count=st.integers(2, 40), levels=st.integers(1, 4), seed=st.integers(0, 2**32 - 1))
 def test_the_best_and_the_worst_place_are_what_breaking_ties_can_do(count, levels, seed):
     random = np.random.default_rng(seed)

@@ -4,12 +4,14 @@ A ranking is by score descending, then id descending (byte order), on float32 sc
 ranking is ever made: the place of an answer is counted, one look at a row of scores, so that similarity and metrics of
 thousands of queries and candidates cost little more than the product, in bounded memory.
 
-Scores that are equal but for rounding are told apart by it. So every place comes with the best and the worst that it
-could be if candidates within `TIED` of each other stood in another order.
+Candidates with equal vectors have equal scores, which a bare product does not promise: its last bit hangs on where in
+the matrix a vector stands. Other scores that are equal but for rounding are told apart by it. So every place comes
+with the best and the worst that it could be if candidates within `TIED` of each other stood in another order.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -63,13 +65,31 @@ def placed(
     """
     order = descending(ids)
     rows = max(1, BLOCK // (4 * max(1, len(candidates))))
+    first, column = _distinct(candidates)
+    several = len(first) < len(candidates)
+    different = candidates[first] if several else candidates
     for start in range(0, len(queries), rows):
-        scores = queries[start : start + rows] @ candidates.T
+        scores = queries[start : start + rows] @ different.T
+        if several:
+            scores = scores[:, column]
         for offset, row in enumerate(scores):
             query = start + offset
             more = 0 if missing is None else missing[query]
             pool = None if pools is None else pools[query]
             yield place(row, right[query], order, pool, more)
+
+
+def _distinct(vectors: Vectors) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Rows without repetitions, and for each row which of those it is."""
+    known: dict[bytes, int] = {}
+    first: list[int] = []
+    column = np.empty(len(vectors), dtype=np.int64)
+    for row, vector in enumerate(np.ascontiguousarray(vectors)):
+        number = known.setdefault(hashlib.blake2b(vector.data, digest_size=16).digest(), len(known))
+        if number == len(first):
+            first.append(row)
+        column[row] = number
+    return np.array(first, dtype=np.int64), column
 
 
 def descending(ids: Sequence[str]) -> NDArray[np.int64]:

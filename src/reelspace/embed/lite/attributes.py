@@ -105,8 +105,8 @@ def of_frames(frames: Sequence[NDArray[np.uint8]], outdoors: float, faces: float
     distance = (_PALETTE**2).sum(1) - 2 * lab @ _PALETTE.T  # [pixels, palette], less a constant of the pixel
     shares = np.bincount(_TERM[distance.argmin(1)], minlength=len(_COLOURS)) / len(lab)
     signed = {
-        "light": (lab[:, 0].mean() - 0.55) / 0.25,
-        "colourful": np.hypot(lab[:, 1], lab[:, 2]).mean() / 0.03 - 1,
+        "light": (lab[:, 0].mean(dtype=np.float64) - 0.55) / 0.25,
+        "colourful": np.hypot(lab[:, 1], lab[:, 2]).mean(dtype=np.float64) / 0.03 - 1,
         "outdoors": outdoors,
         "movement": _movement(small) if len(frames) > 1 else 0.0,
         "people": (faces - 0.35) / 0.25,
@@ -121,5 +121,5 @@ def of_frames(frames: Sequence[NDArray[np.uint8]], outdoors: float, faces: float
 def _movement(small: NDArray[np.uint8]) -> float:
     """−1 (nothing changes from frame to frame) … 1, from the mean change of grey levels."""
     grey = small.mean(axis=3, dtype=np.float32)
-    change = float(np.abs(np.diff(grey, axis=0)).mean())
+    change = float(np.abs(np.diff(grey, axis=0)).mean(dtype=np.float64))
     return float(np.clip(np.log2(max(change, 1e-3) / 8) / 2, -1, 1))

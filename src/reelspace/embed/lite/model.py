@@ -136,11 +136,7 @@ class Lite:
         return self._space.join("text", meaning, self._space.text_looks(meaning), named)
 
     def _pictures(self, clips: list[Clip], side: str) -> Vectors:
-        """A clip's vector is made of the means of its frames' blocks.
-
-        The tables are multiplied with the frames of all clips at once: threads that wait for each other at every small
-        product take many times as long beside busy decoders.
-        """
+        """A clip's vector is made of the means of its frames' blocks; in whatever order, to the bit."""
         rows = np.empty((len(clips), self.dim), dtype=np.float32)
         if not clips:
             return rows
@@ -151,7 +147,14 @@ class Lite:
         for row, clip in enumerate(clips):
             own = slice(at, at := at + len(clip))
             faces = float(seen.faces[own].max())
-            shown = attributes.of_frames([frame.whole for frame in clip], float(outdoors[own].mean()), faces)
-            mean_looks = normalise(looks[own].mean(axis=0, keepdims=True))
-            rows[row] = self._space.join(side, meaning[own].mean(axis=0, keepdims=True), mean_looks, shown[None])[0]
+            shown = attributes.of_frames(
+                [frame.whole for frame in clip], float(outdoors[own].mean(dtype=np.float64)), faces
+            )
+            mean_looks, mean_meaning = _mean(looks[own]), _mean(meaning[own])
+            rows[row] = self._space.join(side, mean_meaning, normalise(mean_looks), shown[None])[0]
         return rows
+
+
+def _mean(rows: Vectors) -> Vectors:
+    """The mean row `[1, d]`. Summed in float64, where the order of the rows leaves no trace."""
+    return np.asarray(rows.mean(axis=0, keepdims=True, dtype=np.float64), dtype=np.float32)

@@ -29,6 +29,15 @@ from reelspace.embed.lite.vision import Seen
 Rows = NDArray[np.float32]
 
 
+def product(rows: Rows, table: Rows) -> Rows:
+    """`rows @ table`, the same to the bit for a row whatever stands beside it.
+
+    A matrix product's last bits hang on where in the matrix a row stands, so two pictures that are equal would not be
+    equally near to anything, and chance would say which comes first. Nor does this wait for threads.
+    """
+    return np.asarray(np.einsum("nf,fl->nl", rows, table), dtype=np.float32)
+
+
 def softmax(scores: Rows, temperature: float = 1.0) -> Rows:
     """Rows of probabilities."""
     raised = np.exp((scores - scores.max(axis=-1, keepdims=True)) / np.float32(temperature))
@@ -56,7 +65,7 @@ class Space:
 
     def picture_looks(self, seen: Seen) -> Rows:
         """Unit rows `[n, L]`. Square roots: else the few strongest features would be all that counts."""
-        return normalise((np.sqrt(seen.features) - self.mean) @ self.looks_map)
+        return normalise(product(np.sqrt(seen.features) - self.mean, self.looks_map))
 
     def picture_meaning(self, seen: Seen, looks: Rows) -> Rows:
         """Rows `[n, 384]`, the longer the surer the classifier is.
@@ -64,17 +73,19 @@ class Space:
         The mean of many classes is near every text: at full length, an unsure picture would fit “a dog” better than a
         sure Samoyed, which is near the texts about spitzes.
         """
-        named = softmax(seen.logits) @ self.class_meanings
+        named = product(softmax(seen.logits), self.class_meanings)
         length = np.linalg.norm(named, axis=1, keepdims=True)
         named *= length ** np.float32(self.set["sureness"] - 1)
-        alike = softmax(looks @ self.anchor_looks.T, self.set["drawn_temperature"]) @ self.anchor_texts
-        return np.asarray(named + np.float32(self.set["anchors_in_meaning"]) * normalise(alike), dtype=np.float32)
+        nearest = softmax(product(looks, self.anchor_looks.T), self.set["drawn_temperature"])
+        alike = normalise(product(nearest, self.anchor_texts))
+        return np.asarray(named + np.float32(self.set["anchors_in_meaning"]) * alike, dtype=np.float32)
 
     def text_looks(self, meaning: Rows) -> Rows:
         """Unit rows `[n, L]` of sentence vectors `[n, 384]`."""
-        named = normalise(softmax(meaning @ self.class_texts.T, self.set["class_temperature"]) @ self.class_looks)
-        alike = softmax(meaning @ self.anchor_texts.T, self.set["anchor_temperature"]) @ self.anchor_looks
-        return normalise(named + np.float32(self.set["anchors_in_looks"]) * normalise(alike))
+        classes = softmax(product(meaning, self.class_texts.T), self.set["class_temperature"])
+        anchors = softmax(product(meaning, self.anchor_texts.T), self.set["anchor_temperature"])
+        named, alike = normalise(product(classes, self.class_looks)), normalise(product(anchors, self.anchor_looks))
+        return normalise(named + np.float32(self.set["anchors_in_looks"]) * alike)
 
     def picture_outdoors(self, seen: Seen) -> Rows:
         """−1 … 1 for each picture: mean score of the outdoor scenes against that of the indoor ones."""
