@@ -215,7 +215,7 @@ def _spread(count: int, options: dict[str, object], flags: list[str]) -> None:
     running = []
     try:
         for number in range(count):
-            environment = os.environ | _device(number)
+            environment = os.environ | _means(number)
             shard = ["--shard", f"{number}/{count}"]
             running.append(
                 subprocess.Popen([*command, *shard], env=environment, stdout=subprocess.DEVNULL, stderr=_errors(number))
@@ -235,10 +235,12 @@ def _errors(number: int) -> int | None:
     return None if number == 0 else subprocess.DEVNULL
 
 
-def _device(number: int) -> dict[str, str]:
-    """The GPU of a process, where there are several."""
+def _means(number: int) -> dict[str, str]:
+    """What a process may use: a GPU of its own, where there are several; of a model without torch one core."""
     torch = sys.modules.get("torch")
-    if torch is None or torch.cuda.device_count() < 2:
+    if torch is None:
+        return {"OMP_NUM_THREADS": "1"}
+    if torch.cuda.device_count() < 2:
         return {}
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
     devices = visible if visible != [""] else [str(k) for k in range(torch.cuda.device_count())]

@@ -204,7 +204,10 @@ class Runner:
         return outcome
 
     def shard(self, number: int, of: int, watch: Watch = lambda state: None) -> Outcome:
-        """Embeds the `number`-th (from 0) of `of` shares of every task's items, and scores nothing."""
+        """Embeds the `number`-th (from 0) of `of` shares of every task's items, and scores nothing.
+
+        A share is of neighbours: those often have frames in common, which a model need not look at twice.
+        """
         absent, facts = self._present()
         outcome = Outcome(None, absent=absent)
         with self._encoder() as encoder:
@@ -214,7 +217,8 @@ class Runner:
                 encoder.cache.refresh()
                 loaded = self.suite.load(task, self.cache)
                 for side, items in (("query", loaded.queries), ("candidate", loaded.corpus)):
-                    share = {name: items[name] for name in islice(items, number, None, of)}
+                    bounds = len(items) * number // of, len(items) * (number + 1) // of
+                    share = {name: items[name] for name in islice(items, *bounds)}
                     told = self._instruction(task) if side == "query" else None
                     keys = encoder.keys(share, side, told)
                     state.done, state.total = 0, len(share)

@@ -115,7 +115,8 @@ def _placed(look: Look, x: float, y: float, radius: float) -> tuple[Image.Image,
     scale = _RADIUS / radius
     u, v = _STAMP / 2 + (left - x) * scale, _STAMP / 2 + (top - y) * scale
     box = (max(u, 0.0), max(v, 0.0), min(u + wide * scale, float(_STAMP)), min(v + high * scale, float(_STAMP)))
-    return _turned(look).resize((wide, high), Image.Resampling.BILINEAR, box), (left, top)
+    # The whole stamp need not be multiplied by its transparency, as `resize` would, for every place it is put to.
+    return _turned(look).resize((wide, high), Image.Resampling.BILINEAR, box).convert("RGBA"), (left, top)
 
 
 # The pictures: made once, kept.
@@ -123,9 +124,15 @@ def _placed(look: Look, x: float, y: float, radius: float) -> tuple[Image.Image,
 
 @lru_cache(maxsize=2048)
 def _turned(look: Look) -> Image.Image:
+    """Colours multiplied by transparency."""
+    return _stamp(look).convert("RGBa")
+
+
+@lru_cache(maxsize=256)
+def _stamp(look: Look) -> Image.Image:
     form, colour, texture, light, style, degrees = look
     if degrees:
-        return _turned((*look[:5], 0)).rotate(-degrees, Image.Resampling.BILINEAR)
+        return _stamp((*look[:5], 0)).rotate(-degrees, Image.Resampling.BILINEAR)
     stamp = _shape(form, colour, texture) if form in SHAPES else _sprite(form)
     lit = _lit(stamp.convert("RGB"), _LIGHT[light][1], style)
     lit.putalpha(stamp.getchannel("A"))

@@ -36,6 +36,8 @@ def prepare(pixels: NDArray[np.uint8]) -> Picture:
     """A picture uint8 `[H, W, 3]` of any size, as the networks take it."""
     image = Image.fromarray(pixels)
     width, height = image.size
+    if width == height:
+        return Picture(*[_scaled(image, (0, 0, width, height))] * 2)
     side = min(width, height)
     left, top = (width - side) // 2, (height - side) // 2
     return Picture(_scaled(image, (left, top, left + side, top + side)), _scaled(image, (0, 0, width, height)))

@@ -66,8 +66,8 @@ def thresholds() -> dict[str, tuple[float, bool]]:
 def session(name: str) -> onnxruntime.InferenceSession:
     """An ONNX Runtime session on one data file, on the CPU.
 
-    At most four threads: the networks are too small to feed more, and decoding wants the other cores. Idle threads
-    sleep instead of spinning for the same reason.
+    At most four threads, or `OMP_NUM_THREADS`: the networks are too small to feed more, and decoding wants the other
+    cores. Idle threads sleep instead of spinning for the same reason.
 
     Raises:
         ModelError: the file is missing or damaged.
@@ -75,8 +75,14 @@ def session(name: str) -> onnxruntime.InferenceSession:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = min(4, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 4)
+    options.intra_op_num_threads = _threads()
     options.inter_op_num_threads = 1
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.log_severity_level = 3
     return onnxruntime.InferenceSession(read(name), options, providers=["CPUExecutionProvider"])
+
+
+def _threads() -> int:
+    told = os.environ.get("OMP_NUM_THREADS", "")
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 4
+    return max(1, min(4, cores, int(told) if told.isdecimal() else 4))
