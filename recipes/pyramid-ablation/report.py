@@ -1,6 +1,7 @@
 """Makes `report.md` of what lies in `results/`: the same bytes of the same results.
 
     python recipes/pyramid-ablation/report.py [--plots]
+    python recipes/pyramid-ablation/report.py --settings recipes/pyramid-ablation/stages.toml
 
 With --plots also the figures, which need matplotlib.
 """
@@ -27,20 +28,10 @@ COLUMNS = columns(SUITE)
 T975 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
 T80 = (1.376, 1.061, 0.978, 0.941, 0.920, 0.906, 0.896, 0.889, 0.883)
 """Student's t at .975 and at .8, of 1 to 9 degrees of freedom."""
-STEPS = (
-    ("base", "proportional", "The synthesised tasks"),
-    ("proportional", "pyramid", "The Pyramid, on raw cosines"),
-    ("proportional", "pyramid-z", "The Pyramid, on z-scores"),
-    ("pyramid", "pyramid-z", "z-scores in place of raw cosines"),
-    ("proportional", "uniform", "All tasks alike"),
-    ("proportional", "loss", "What is learnt least, most"),
-    ("proportional", "round-robin", "In turn"),
-    ("proportional", "fixed", "Videos twice as often"),
-)
-"""What is compared: from, to, and what the change is."""
-
 Scores = dict[int, dict[str, float]]
 """Seed → ability or average → score."""
+Changes = Sequence[tuple[str, str, str]]
+"""What is compared: from, to, and what the change is."""
 
 
 def found(folder: Path) -> list[dict[str, Any]]:
@@ -89,13 +80,13 @@ def signed(value: float) -> str:
     return "0.000" if text in ("+0.000", "-0.000") else text.replace("-", "−")
 
 
-def costs(rows: Sequence[dict[str, Any]], arms: Sequence[str]) -> list[str]:
+def costs(rows: Sequence[dict[str, Any]], arms: Sequence[str], first: str) -> list[str]:
     mine = {name: [row for row in rows if row["arm"] == name and row["part"] == 1] for name in arms}
 
     def flops(name: str) -> float:
         return float(np.mean([sum(row["flops"].values()) for row in mine[name]]))
 
-    usual = flops("proportional")
+    usual = flops(first)
     lines = []
     for name in arms:
         got = mine[name]
@@ -111,7 +102,7 @@ def costs(rows: Sequence[dict[str, Any]], arms: Sequence[str]) -> list[str]:
                 f"{np.mean([row['seconds']['processor'] for row in got]):.0f}",
             ]
         )
-    heads = ("arm", "seeds", "steps", "pairs shown", "FLOPs, of proportional", "of them probing", "processor seconds")
+    heads = ("arm", "seeds", "steps", "pairs shown", f"FLOPs, of {first}", "of them probing", "processor seconds")
     return table(heads, lines)
 
 
@@ -126,9 +117,9 @@ def means(arms: dict[str, Scores], start: dict[str, float]) -> list[str]:
     return table(("arm", *COLUMNS), lines)
 
 
-def compared(arms: dict[str, Scores]) -> list[str]:
+def compared(arms: dict[str, Scores], changes: Changes) -> list[str]:
     lines = []
-    for one, other, what in STEPS:
+    for one, other, what in changes:
         if one not in arms or other not in arms:
             continue
         cells = []
@@ -141,10 +132,10 @@ def compared(arms: dict[str, Scores]) -> list[str]:
     return table(("change", *COLUMNS), lines)
 
 
-def verdicts(arms: dict[str, Scores]) -> list[str]:
+def verdicts(arms: dict[str, Scores], changes: Changes) -> list[str]:
     """A sentence for each change, from its interval."""
     lines = []
-    for one, other, what in STEPS:
+    for one, other, what in changes:
         if one not in arms or other not in arms:
             continue
         gaps = differences(arms, one, other, "AVG-A")
@@ -194,10 +185,16 @@ def swallowed(rows: Sequence[dict[str, Any]], sizes: dict[str, float]) -> list[s
             ]
         )
     heads = ("task", "R_k", "mismatched", "z", "share, raw", "share, z", "share by size")
-    return table(heads, lines)
+    return [
+        "## The first epoch, by raw cosines and by z-scores",
+        "",
+        "What the model finds of each task before it is trained, and what the Pyramid draws at σ = 0.1:",
+        "",
+        *table(heads, lines),
+    ]
 
 
-def fitted(rows: Sequence[dict[str, Any]], arm: str = "proportional") -> tuple[list[float], dict[str, Any]]:
+def fitted(rows: Sequence[dict[str, Any]], arm: str) -> tuple[list[float], dict[str, Any]]:
     """Shares of the data, and ability → (means, a, b) of y = a ln x + b over pairs shown (GVE A.11)."""
     parts = sorted({row["part"] for row in rows if row["arm"] == arm})
     x = [log(float(np.mean([r["pairs"] for r in rows if r["arm"] == arm and r["part"] == part]))) for part in parts]
@@ -210,12 +207,12 @@ def fitted(rows: Sequence[dict[str, Any]], arm: str = "proportional") -> tuple[l
     return parts, told
 
 
-def scaling(rows: Sequence[dict[str, Any]]) -> list[str]:
-    parts, told = fitted(rows)
+def scaling(rows: Sequence[dict[str, Any]], arm: str) -> list[str]:
+    parts, told = fitted(rows, arm)
     if len(parts) < 3:
         return []
-    pairs = [np.mean([r["pairs"] for r in rows if r["arm"] == "proportional" and r["part"] == part]) for part in parts]
-    seeds = min(sum(r["arm"] == "proportional" and r["part"] == part for r in rows) for part in parts)
+    pairs = [np.mean([r["pairs"] for r in rows if r["arm"] == arm and r["part"] == part]) for part in parts]
+    seeds = min(sum(r["arm"] == arm and r["part"] == part for r in rows) for part in parts)
     lines = []
     for column in COLUMNS:
         middle, wide, slope, height = told[column]
@@ -224,7 +221,7 @@ def scaling(rows: Sequence[dict[str, Any]]) -> list[str]:
     return [
         "## More data",
         "",
-        f"The arm `proportional` on a part of its rows, each seen as often as in the whole ({seeds} seeds or more), "
+        f"The arm `{arm}` on a part of its rows, each seen as often as in the whole ({seeds} seeds or more), "
         "and y = a ln x + b through the means, x the pairs shown:",
         "",
         *table(("", *(f"{n:,.0f} pairs" for n in pairs), "a", "b", "gain per 10 × data"), lines),
@@ -235,15 +232,16 @@ def report(told: dict[str, Any], rows: Sequence[dict[str, Any]], start: dict[str
     """The whole of it."""
     arms = by_arm(rows)
     arms = {name: arms[name] for name in told["arms"] if name in arms}
-    sizes = {name: task["rows"] / task["batch"] for name, task in (told["base"] | told["uvrd"]).items()}
-    spread = [differences(arms, "proportional", name, "AVG-A") for name in arms if name != "proportional"]
+    sizes = {name: task["rows"] / task["batch"] for group in told["groups"] for name, task in told[group].items()}
+    usual, changes = told["report"]["usual"], told["report"]["changes"]
+    spread = [differences(arms, usual, name, "AVG-A") for name in arms if name != usual]
     least = [smallest(gaps) for gaps in spread if len(gaps) > 1]
     return (
         "\n".join(
             [
-                "# What the synthesised tasks and the Modality Pyramid are worth on UVRB-Worlds",
+                f"# {told['report']['title']}",
                 "",
-                "Made by `report.py` of the files in `results/`. Means over seeds, ± half of the 95 % "
+                f"Made by `report.py` of the files in `{told['results']}/`. Means over seeds, ± half of the 95 % "
                 "interval (Student's "
                 "t). A seed decides which rows of the pool are trained on and how they are drawn; the "
                 "start is the same.",
@@ -252,7 +250,7 @@ def report(told: dict[str, Any], rows: Sequence[dict[str, Any]], start: dict[str
                 "",
                 "By AVG-A, the mean of abilities, seed against seed:",
                 "",
-                *verdicts(arms),
+                *verdicts(arms, changes),
                 *(
                     [
                         f"The smallest effect on AVG-A that a comparison here sees in four of five cases: "
@@ -274,16 +272,12 @@ def report(told: dict[str, Any], rows: Sequence[dict[str, Any]], start: dict[str
                 "that are nothing, "
                 "one is bold.",
                 "",
-                *compared(arms),
+                *compared(arms, changes),
                 "## What it cost",
                 "",
-                *costs(rows, list(arms)),
-                "## The first epoch, by raw cosines and by z-scores",
-                "",
-                "What the model finds of each task before it is trained, and what the Pyramid draws at σ = 0.1:",
-                "",
+                *costs(rows, list(arms), usual),
                 *swallowed(rows, sizes),
-                *scaling(rows),
+                *scaling(rows, usual),
             ]
         ).rstrip("\n")
         + "\n"
@@ -291,14 +285,14 @@ def report(told: dict[str, Any], rows: Sequence[dict[str, Any]], start: dict[str
 
 
 def plots(told: dict[str, Any], rows: Sequence[dict[str, Any]], output: Path) -> None:
-    """`abilities.svg` and, where there is a sweep, `scaling.svg`."""
+    """The abilities by arm and, where there is a sweep, `scaling.svg`."""
     import matplotlib
 
     matplotlib.use("Agg")
     matplotlib.rcParams["svg.hashsalt"] = "reelspace"
     from matplotlib import pyplot
 
-    arms = by_arm(rows)
+    arms, arm = by_arm(rows), told["report"]["usual"]
     names = [name for name in told["arms"] if name in arms]
     figure, axis = pyplot.subplots(figsize=(11, 4))
     for place, name in enumerate(names):
@@ -310,11 +304,11 @@ def plots(told: dict[str, Any], rows: Sequence[dict[str, Any]], output: Path) ->
     axis.grid(axis="y", alpha=0.3)
     axis.legend(fontsize="small", ncols=4)
     figure.tight_layout()
-    figure.savefig(output / "abilities.svg", metadata={"Date": None})
-    parts, fits = fitted(rows)
+    figure.savefig(output / told["report"]["plot"], metadata={"Date": None})
+    parts, fits = fitted(rows, arm)
     if len(parts) < 3:
         return
-    pairs = [np.mean([r["pairs"] for r in rows if r["arm"] == "proportional" and r["part"] == part]) for part in parts]
+    pairs = [np.mean([r["pairs"] for r in rows if r["arm"] == arm and r["part"] == part]) for part in parts]
     figure, axis = pyplot.subplots(figsize=(7, 4))
     for colour, column in enumerate(("AVG-A", "CG", "S", "T", "PR", "LC", "CMP", "VIS")):
         middle, wide, slope, height = fits[column]
@@ -331,16 +325,19 @@ def plots(told: dict[str, Any], rows: Sequence[dict[str, Any]], output: Path) ->
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--settings", type=Path, default=HERE / "ablation.toml")
     parser.add_argument("--plots", action="store_true")
-    parser.add_argument("--results", type=Path, default=HERE / "results")
-    parser.add_argument("--output", type=Path, default=HERE / "report.md")
+    parser.add_argument("--results", type=Path)
+    parser.add_argument("--output", type=Path)
     asked = parser.parse_args()
-    told = tomllib.loads((HERE / "ablation.toml").read_text("utf-8"))
-    rows = found(asked.results)
-    start = whole(json.loads((asked.results / "start.json").read_text("utf-8")))
-    asked.output.write_text(report(told, rows, start), "utf-8")
+    told = tomllib.loads(asked.settings.read_text("utf-8"))
+    folder = asked.results or HERE / told["results"]
+    rows = found(folder)
+    start = whole(json.loads((folder / "start.json").read_text("utf-8")))
+    output = asked.output or HERE / told["report"]["file"]
+    output.write_text(report(told, rows, start), "utf-8")
     if asked.plots:
-        plots(told, rows, asked.output.parent)
+        plots(told, rows, output.parent)
 
 
 if __name__ == "__main__":

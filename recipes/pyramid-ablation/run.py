@@ -1,8 +1,9 @@
 """Trains and scores every arm of `ablation.toml` with every seed; what is there already is not done again.
 
-    python recipes/pyramid-ablation/run.py --work runs/pyramid-ablation [--arms …] [--seeds …] [--scaling]
+    python recipes/pyramid-ablation/run.py --work runs/pyramid-ablation [--arms …] [--seeds …] [--parts …]
+    python recipes/pyramid-ablation/run.py --settings recipes/pyramid-ablation/stages.toml …
 
-A result is one file in `results/`. `report.py` makes the report of them.
+A result is one file in `results/`, or in the folder that the settings name. `report.py` makes the report of them.
 """
 
 from __future__ import annotations
@@ -40,25 +41,59 @@ def plain(name: str) -> str:
 
 def prepared(told: dict[str, Any], work: Path) -> Path:
     """Writes the rows of all tasks and the model that every arm begins with."""
-    for name, task in (told["base"] | told["uvrd"]).items():
-        if not (work / "rows" / f"{plain(name)}.jsonl").exists():
+    for name, task in every(told).items():
+        if "pool" in task and not (work / "rows" / f"{plain(name)}.jsonl").exists():
             say(f"rows of {name}")
             write(work / "rows", name, task["pool"], seed=0, profile=WORLD)
+    if "synth" in told:
+        synthesised(told, work / "rows")
     if not (work / "start").exists():
         shortened((HERE / told["model"]).resolve(), told["layers"], work / "start.part", told["frames"])
         (work / "start.part").rename(work / "start")
     return work / "start"
 
 
+def every(told: dict[str, Any]) -> dict[str, Any]:
+    """All tasks, of all groups."""
+    return {name: task for group in told["groups"] for name, task in told[group].items()}
+
+
+def synthesised(told: dict[str, Any], rows: Path) -> None:
+    """Runs V-SynFlow, and writes the pairs that there are before its stages and after each of the first two.
+
+    What the last stage makes is trained on as it lies there. A run that was ended before goes on.
+    """
+    from reelspace.synth.config import Config as Flow
+    from reelspace.synth.run import run as synthesise
+
+    flow = Flow.model_validate({"embedder": str((HERE / told["model"]).resolve()), **told["synth"]})
+    job = synthesise(flow, rows / "uvrd", say=say)
+    for stage, step in (("raw", "source"), ("filtered", "select"), ("enriched", "enrich")):
+        lines = []
+        for asset in job.passed(step):
+            texts = {
+                "raw": [asset.raw.text],
+                "filtered": [asset.caption],
+                "enriched": [text.text for text in asset.captions],
+            }[stage]
+            for number, text in enumerate(texts):
+                clip = {"clip": {"path": f"uvrd/{asset.raw.video}"}, "video": asset.key or asset.raw.id}
+                query = {"text": text, "video": clip["video"]}
+                lines.append(json.dumps({"id": f"{asset.raw.id}-{number}", "query": query, "candidate": clip}) + "\n")
+        write_text("".join(lines), rows / f"{stage}.jsonl")
+
+
 def mixture(told: dict[str, Any], arm: dict[str, Any], part: float) -> list[dict[str, Any]]:
-    """The tasks of an arm. Without the synthesised ones there are as many more of the others."""
-    chosen = told["base"] | (told["uvrd"] if arm.get("synthesised", True) else {})
-    batches = {name: task["rows"] / task["batch"] for name, task in (told["base"] | told["uvrd"]).items()}
-    more = sum(batches.values()) / sum(batches[name] for name in chosen)
+    """The tasks of an arm. Where it leaves groups out there are as many more of the others."""
+    chosen = {name: task for group in arm.get("groups", told["groups"]) for name, task in told[group].items()}
+    batches = {name: task["rows"] / task["batch"] for name, task in every(told).items()}
+    whole = told.get("batches") or sum(batches.values())
+    more = whole / sum(batches[name] for name in chosen)
     return [
         {
             "name": name,
-            "source": f"{plain(name)}.jsonl",
+            "source": task.get("source", f"{plain(name)}.jsonl"),
+            "root": task.get("root"),
             "batch_size": task["batch"],
             "rows": max(task["batch"], round(task["rows"] * more * part)),
         }
@@ -142,10 +177,14 @@ def say(line: str) -> None:
 
 
 def main() -> None:
-    told = tomllib.loads((HERE / "ablation.toml").read_text("utf-8"))
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    first = argparse.ArgumentParser(add_help=False)
+    first.add_argument("--settings", type=Path, default=HERE / "ablation.toml")
+    told = tomllib.loads(first.parse_known_args()[0].settings.read_text("utf-8"))
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, parents=[first]
+    )
     parser.add_argument("--work", type=Path, default=Path("runs/pyramid-ablation"))
-    parser.add_argument("--results", type=Path, default=HERE / "results")
+    parser.add_argument("--results", type=Path, default=HERE / told["results"])
     parser.add_argument("--arms", nargs="+", choices=list(told["arms"]), default=list(told["arms"]))
     parser.add_argument("--seeds", nargs="+", type=int, default=told["seeds"])
     parser.add_argument("--parts", nargs="+", type=float, default=[1.0], help="shares of the data, of one pass each")

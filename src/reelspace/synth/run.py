@@ -111,6 +111,17 @@ class Job:
         """Whether all of a step is done."""
         return all(self.mark(step, shard).exists() for shard in self.shards(step))
 
+    def passed(self, name: str) -> Iterator[Asset]:
+        """What a step has let pass, in the order of the shards.
+
+        Raises:
+            ReelspaceError: there is no such step, or it is not done.
+        """
+        found = [step for step in self.steps if step.name == name]
+        if not found or not self.done(found[0]):
+            raise ReelspaceError(f"{self.out}: the step “{name}” is {'not done' if found else 'none of this run'}.")
+        return _assets(self, found[0], range(self.config.shards))
+
     @property
     def finished(self) -> bool:
         """Whether all is done."""
