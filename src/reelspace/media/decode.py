@@ -39,8 +39,9 @@ if TYPE_CHECKING:
     from av.video.stream import VideoStream
 
 LONGEST = 7 * 24 * 3600.0  # seconds
-# Frames left in a group of pictures from which on seeking to the next one is cheaper than decoding through.
-WORTH_A_SEEK = 8
+# Frames left in a group of pictures from which on seeking to the next one is cheaper than decoding through: where
+# frames are decoded one by one; where several are at once, which stops at a seek, or a seek may miss.
+WORTH_A_SEEK = 2, 8
 # Frames from one key frame to the next, on average, from which on it pays to decode several at once.
 LONG_GROUP = 24
 SMALL = 1 << 17  # pixels up to which a picture is decoded without threads
@@ -310,12 +311,13 @@ class Video:
         table, wanted = self._table, self._pts[indices]
         group = np.searchsorted(table.keys, wanted, side="right") - 1
         to_next_key = np.searchsorted(table.pts, table.keys[group[1:]]) - np.searchsorted(table.pts, wanted[:-1])
-        seek = (np.diff(group) > 0) & (self.keys | (to_next_key > WORTH_A_SEEK))
+        sure = self._one_by_one and self._container.format.name not in MPEG
+        seek = (np.diff(group) > 0) & (self.keys | (to_next_key > WORTH_A_SEEK[0 if sure else 1]))
         return np.split(indices, np.flatnonzero(seek) + 1)
 
     def _fetch(self, wanted: deque[int]) -> Iterator[tuple[int, VideoFrame]]:
         """Decodes the wanted frames, ascending; goes further back whenever one does not come out as the table says."""
-        if self._first is not None and len(wanted) == 1 and wanted[0] == 0:  # known from the opening
+        if self._first is not None and wanted[0] == 0 and (len(wanted) == 1 or self._alone):  # known from the opening
             yield wanted.popleft(), self._first
         while wanted:
             for start in self._starts(wanted[0]):
@@ -583,10 +585,12 @@ class Video:
         Measured: a few frames after a seek H.264 comes faster one frame after another, the others side by side; small
         pictures are decoded sooner than threads are started and told of them.
         """
-        one_by_one = stream.codec.canonical_name == "h264" and not (all_of_it or self._side_by_side)
+        h264, small = stream.codec.canonical_name == "h264", stream.width * stream.height <= SMALL
+        one_by_one = h264 and not (all_of_it or self._side_by_side)
         stream.thread_type = "SLICE" if one_by_one else "AUTO"
-        if stream.width * stream.height <= SMALL:
+        if small:
             stream.codec_context.thread_count = 1
+        self._one_by_one = one_by_one or small
 
     def _reopen(self) -> None:
         self._container.close()

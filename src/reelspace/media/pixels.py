@@ -51,7 +51,12 @@ class Turn(NamedTuple):
         if self.swap:
             pixels = pixels.transpose(1, 0, 2)
         pixels = pixels[:: -1 if self.flip_y else 1, :: -1 if self.flip_x else 1]
-        return np.ascontiguousarray(pixels)
+        if pixels.flags.c_contiguous:
+            return pixels
+        upright = np.empty_like(pixels, order="C")
+        for plane in range(3):  # several times as fast as all at once, three bytes after three
+            upright[..., plane] = pixels[..., plane]
+        return upright
 
 
 class Rendering:

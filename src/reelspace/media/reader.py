@@ -8,12 +8,14 @@ are ordinary child processes, neither forked nor spawned by `multiprocessing`: a
 from __future__ import annotations
 
 import io
+import math
 import os
 import select
 import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -37,6 +39,7 @@ from reelspace.media.windows import Window, Windowing
 PATIENCE = 60.0  # seconds
 MEMORY = 4 << 30  # bytes
 EFFORT = 600.0  # seconds of processor time
+START = 0.3  # seconds, about: what starting a worker takes of a processor
 
 
 @dataclass(frozen=True)
@@ -154,13 +157,21 @@ class Reader:
         `Closed`; or, at any point, `Failed`.
 
         Files and windows to come are read while the caller works on an event, a few ahead and no more: memory does
-        not grow with the length of a film. `jobs` is drawn from as needed.
+        not grow with the length of a film. `jobs` is drawn from as needed. Another worker is started when the
+        first has been at work for as long as that takes: a few short files are done by then.
         """
         source, running = iter(jobs), deque[tuple[ScanJob, _Worker]]()
+        worth_it = math.inf  # when
+
+        def start_more() -> None:
+            while len(running) < self._most and (self._idle or not running or time.monotonic() > worth_it):
+                if (job := next(source, None)) is None:
+                    return
+                running.append((job, self._start(_scan_request(job))))
+
         try:
             while True:
-                while len(running) < self._most and (job := next(source, None)) is not None:
-                    running.append((job, self._start(_scan_request(job))))
+                start_more()
                 if not running:
                     return
                 job, worker = running[0]
@@ -168,7 +179,10 @@ class Reader:
                     if last:
                         running.popleft()
                         self._release(worker)
-                    yield event
+                    worth_it = min(worth_it, time.monotonic() + START)
+                    start_more()
+                    if event is not None:
+                        yield event
         finally:
             for _, worker in running:
                 worker.kill()
@@ -308,15 +322,17 @@ def _sampling_request(sampling: Sampling) -> dict[str, Any]:
     return {"policy": str(sampling.policy), "edge": sampling.edge}
 
 
-def _events(job: ScanJob, worker: _Worker) -> Iterator[tuple[Event, bool]]:
-    """What a worker tells of a file, and whether that is the last of it."""
+def _events(job: ScanJob, worker: _Worker) -> Iterator[tuple[Event | None, bool]]:
+    """What a worker tells of a file, None where that is only that it lives, and whether that is the last of it."""
     while True:
         try:
-            head, body = worker.answer()
+            head, body = worker.message()
         except _WorkerError as death:
             yield Failed(job.path, f"{shown(job.path)}: {death}"), True
             return
         match head["event"]:
+            case "tick":
+                yield None, False
             case "opened":
                 yield Opened(job.path, VideoInfo(**head["info"])), False
             case "window":
@@ -373,11 +389,17 @@ class _Worker:
             wire.send(self._in, request)
 
     def answer(self) -> wire.Message:
-        """The next message that is no sign of life.
+        """The next message that is no mere sign of life.
 
         Raises:
             _WorkerError: it crashed, or gave no sign of life for as long as the patience lasts.
         """
+        while (message := self.message())[0]["event"] == "tick":
+            pass
+        return message
+
+    def message(self) -> wire.Message:
+        """The next message. Raises as `answer` does."""
         while True:
             message = wire.receive(self)
             if message is None:
@@ -389,10 +411,8 @@ class _Worker:
                 self.ask(self._request)
                 continue
             self._silent = False
-            head = message[0]
-            if head["event"] != "tick":
-                self.fit = self.fit and not head.get("unfit", False)
-                return message
+            self.fit = self.fit and not message[0].get("unfit", False)
+            return message
 
     def read(self, size: int) -> bytearray:
         """Exactly `size` bytes from the worker, fewer at its end."""
