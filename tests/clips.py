@@ -7,7 +7,7 @@ no readable number (`read_barcode` gives None).
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
@@ -32,12 +32,15 @@ os.environ.setdefault("SVT_LOG", "1")  # the AV1 encoder otherwise talks on stde
 
 @dataclass(frozen=True)
 class Scene:
-    """One shot of a clip: a plain colour, or a random texture of `seed`, panned by `pan` of its width a second."""
+    """One shot of a clip: a plain colour, or a random texture of `seed`, panned by `pan` of its width a second; `grain`
+    of so many levels lies over it, other grain in every frame.
+    """
 
     seconds: float = 2.0
     colour: tuple[int, int, int] = (120, 120, 120)
     seed: int | None = None
     pan: float = 0.0
+    grain: float = 0.0
 
     def draw(self, time: float, width: int, height: int) -> Picture:
         """The picture `[height, width, 3]`, `time` seconds into the scene."""
@@ -46,7 +49,11 @@ class Scene:
         if self.seed is not None:
             texture = _texture(self.seed, width, height)
             picture = ((picture.astype(np.uint16) + texture) // 2).astype(np.uint8)
-        return np.roll(picture, round(self.pan * time * width), axis=1)
+        picture = np.roll(picture, round(self.pan * time * width), axis=1)
+        if self.grain:
+            grain = np.random.default_rng(round(time * 1000)).normal(0, self.grain, (height, width, 1))
+            picture = np.clip(picture + grain.astype(np.int16), 0, 255).astype(np.uint8)
+        return picture
 
 
 _textures: dict[tuple[int, int, int], Picture] = {}
@@ -301,6 +308,25 @@ def every_frame(
         return numbers, [number / rate for number in range(len(numbers))]
     times.sort()  # frames come in order, even where they are labelled otherwise
     return numbers, [time - times[0] for time in times]
+
+
+def plain_pictures(path: str | Path, wanted: Iterable[int], edge: int | None = None) -> dict[int, Picture]:
+    """Pictures of displayed frames by their numbers, by plain sequential decoding: no packet table, no seeking, nothing
+    left out. Only the colours and the size are made by the package.
+    """
+    from reelspace.media.pixels import Rendering
+
+    left, found = set(wanted), {}
+    with av.open(str(path)) as container:
+        stream, rendering = container.streams.video[0], None
+        for number, frame in enumerate(container.decode(stream)):
+            rendering = rendering or Rendering(stream, frame)
+            if number in left:
+                found[number] = rendering(frame, edge)
+                left.remove(number)
+            if not left:
+                break
+    return found
 
 
 def _every_frame_of_animation(path: str | Path) -> tuple[list[int | None], list[float]]:

@@ -1,3 +1,4 @@
+import os
 import shutil
 import sqlite3
 import subprocess
@@ -10,6 +11,9 @@ from hypothesis import settings
 
 import sketch
 from clips import Scene, write_clip
+
+# Hundreds of processes are started, most of them to decode: each would compile the package anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # A busy machine is no failure, and a test says the same every time.
 settings.register_profile("steady", deadline=None, derandomize=True)

@@ -1,14 +1,16 @@
+import fcntl
+import os
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
-from clips import cut_by_edit_list, pack_frames, write_animation, write_clip
+from clips import Scene, cut_by_edit_list, pack_frames, write_animation, write_clip
 from fields import SIZE, write_fields
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Kind:
     """One kind of file of the matrix."""
 
@@ -23,14 +25,23 @@ class Kind:
     displayed: tuple[int, int] | None = None  # width and height, where they are not those of the settings
 
     def write(self, folder: Path) -> Path:
+        """The file in this folder; processes that share the folder write each kind once."""
         path = folder / self.name
-        if path.exists():
-            return path
+        if not path.exists():
+            with (folder / f"{self.name}.lock").open("w") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                if not path.exists():
+                    aside = folder / "unfinished" / self.name
+                    aside.parent.mkdir(exist_ok=True)
+                    self._write(aside).rename(path)
+        return path
+
+    def _write(self, path: Path) -> Path:
         if self.fields is not None:
             return write_fields(path, self.fields)
         if path.suffix == ".webp":
             return write_animation(path)
-        whole = write_clip(folder / f"whole-{self.name}", **self.settings)
+        whole = write_clip(path.with_name(f"whole-{self.name}"), **self.settings)
         if self.cut is not None:
             return cut_by_edit_list(whole, path, self.cut)
         if self.packed:
@@ -47,6 +58,9 @@ HEVC_OPEN_GOP = {"x265-params": "log-level=none:keyint=15:open-gop=1:bframes=4"}
 SHORT = {"seconds": 1.0}
 CONSTANT = {"x264-params": "force-cfr=1"}
 INTERLACED = {"b": "4M", "flags": "+ildct+ilme"}
+# As people encode what a camera saw: grain and pans, arithmetic coding, frames that refer to many others.
+BUSY = {"scenes": [Scene(1, seed=7, pan=0.3, grain=9), Scene(0.7, seed=8, pan=0.2, grain=9)], "gop": 20, "bframes": 3}
+MEDIUM = {"preset": "medium", "crf": "23", "sc_threshold": "40"}
 ALT_REF = {"auto-alt-ref": "1", "lag-in-frames": "16", "b": "1M", "cpu-used": "5"}  # frames that are never shown
 
 KINDS = [
@@ -146,6 +160,11 @@ KINDS = [
     Kind("huffyuv.avi", {"codec": "huffyuv", "pix_fmt": "yuv422p", "fps": 25, "bframes": 0} | SHORT),
     Kind("png.mov", {"codec": "png", "pix_fmt": "rgb24", "bframes": 0} | SHORT),
     Kind("transparent.mov", {"codec": "prores_ks", "pix_fmt": "yuva444p10le", "bframes": 0} | SHORT),
+    # Busy content: every tool of the codec is at work.
+    Kind("busy.mp4", BUSY | {"options": MEDIUM}),
+    Kind("busy.ts", BUSY | {"options": MEDIUM | {"x264-params": "open-gop=1"}}),
+    Kind("busy-slices.mkv", BUSY | {"options": MEDIUM | {"x264-params": "slices=4:weightp=2:ref=5"}}),
+    Kind("busy.mkv", BUSY | {"codec": "libx265", "options": {"preset": "medium", "x265-params": "log-level=none"}}),
     # Very small, very short, very long.
     Kind("small.mkv", {"codec": "ffv1", "pix_fmt": "bgr0", "size": (18, 8)} | SHORT),
     Kind("two-frames.mp4", {"seconds": 2 / 30}),
@@ -160,8 +179,11 @@ KINDS = [
 
 @pytest.fixture(scope="session")
 def matrix(tmp_path_factory):
-    """Folder in which the kinds are written as they are asked for."""
-    return tmp_path_factory.mktemp("matrix")
+    """Folder in which the kinds are written as they are asked for, one for all processes of a run."""
+    own = tmp_path_factory.getbasetemp()
+    folder = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "matrix"
+    folder.mkdir(exist_ok=True)
+    return folder
 
 
 @pytest.fixture(scope="session")
