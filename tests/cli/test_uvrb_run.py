@@ -56,6 +56,13 @@ def test_shards_in_processes_of_their_own(run, data, tmp_path):  # noqa: F811
         assert (tmp_path / "spread" / name).read_bytes() == (tmp_path / "alone" / name).read_bytes()
 
 
+def test_a_shard_says_what_it_did(run, data):  # noqa: F811
+    done = run("--data", data, "--tasks", "MSRVTT", "--shard", "1/2")
+    assert done.stdout == "Shard 1/2: embedded 6 now.\n"
+    done = run("--data", data, "--tasks", "MSRVTT", "--shard", "0/2", "--json")
+    assert json.loads(done.stdout) == {"shard": "0/2", "embedded": 6, "failures": 0}
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -104,6 +104,7 @@ def test_figures(indexed, questions, folder):
     assert value["recall@2"] == (pytest.approx(1), 2)
     assert value["recall@1"] == (pytest.approx((1 + 1 / 2) / 2), 2)  # of two right files one is first
     assert value["mean rank"] == (1, 2)
+    assert result.figures["mean rank"].interval.low == 1
     assert value["moments R1@0.5"][1] == 2
     assert value["moments in the right video R1@0.7"] == (1, 1)  # the question with one video
     assert [(one.rank, one.failed) for one in result.outcomes] == [(1, None), (1, None), (None, None)]

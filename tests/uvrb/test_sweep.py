@@ -1,4 +1,5 @@
 import json
+import re
 from xml.etree import ElementTree
 
 import pytest
@@ -8,7 +9,7 @@ from reelspace.uvrb.models import open_model
 from reelspace.uvrb.protocol import Protocol
 from reelspace.uvrb.results import read
 from reelspace.uvrb.run import Suite
-from reelspace.uvrb.sweep import plot, settings, sweep
+from reelspace.uvrb.sweep import Sweep, plot, settings, sweep
 
 
 def test_more_frames_of_the_same_model(data, tmp_path):
@@ -35,6 +36,21 @@ def test_more_frames_of_the_same_model(data, tmp_path):
 def test_a_model_without_a_budget_cannot_be_swept_over_it(data, tmp_path):
     with pytest.raises(ReelspaceError, match="no budget"):
         sweep(lambda p: open_model("lite", p), Suite("uvrb", "MSRVTT", data), "tokens", [200], tmp_path, tmp_path)
+
+
+def test_a_task_stands_alone_where_its_ability_is_not_whole():
+    made = Sweep("frames", "worlds", "m", {2: {"CRB-S": 0.2, "VDC-O": 0.4, "MSRVTT": 0.5}})
+    assert made.lines == {"S": {2: pytest.approx(0.3)}, "MSRVTT": {2: 0.5}}
+
+
+def test_a_small_difference_is_drawn_small():
+    picture = plot({"A": {8: 0.3, 16: 0.302}, "B": {8: 0.3, 16: 0.3}}, "frames", "m")
+    heights = [float(y) for line in re.findall(r'points="([^"]+)"', picture) for _, y in [line.split()[-1].split(",")]]
+    assert 0 < heights[1] - heights[0] < 10  # of 340
+    assert ">0.30</text>" in picture
+    assert ">0.40</text>" in picture
+    whole = plot({"A": {8: 0.0, 16: 1.0}}, "frames", "m")
+    assert re.findall(r'end">([\d.]+)<', whole) == ["0.00", "0.20", "0.40", "0.60", "0.80", "1.00"]
 
 
 def test_settings_vary_one_thing():

@@ -147,7 +147,10 @@ def run(
     if part is not None:
         with _reporting() as watch:
             outcome = runner.shard(*part, watch)
-        say(f"Shard {shard}: embedded {outcome.made:,} now.")
+        if json:
+            print_json({"shard": shard, "embedded": outcome.made, "failures": len(outcome.failures)})
+        else:
+            typer.echo(f"Shard {shard}: embedded {outcome.made:,} now.")
         raise typer.Exit(_code(outcome))
     target = output or Path("results") / suite.value / embedder.name.replace("/", "__").replace(":", "-")
     runner.check(target, overwrite)

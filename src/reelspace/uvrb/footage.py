@@ -38,7 +38,7 @@ from reelspace.errors import EncodeError, ItemError, MediaError, ReelspaceError
 from reelspace.item import Item, parse_seconds
 from reelspace.uvrb.moments import Asked, Measured, Predicted, measure
 from reelspace.uvrb.results import write_text
-from reelspace.uvrb.statistics import mean_interval, random, wilson
+from reelspace.uvrb.statistics import mean_interval, middle, random, resampled, wilson
 
 if TYPE_CHECKING:
     from reelspace.answers import Hit, SearchReport
@@ -388,7 +388,7 @@ class _Found:
         """Name → figure, of what there is."""
         found = {f"recall@{k}": _mean(values, f"recall@{k}") for k, values in self.recall.items()}
         if self.ranks:
-            found["mean rank"] = _mean(self.ranks, "mean rank")
+            found["mean rank"] = _ranks(self.ranks)
             found["reciprocal rank"] = _mean([1 / rank for rank in self.ranks], "reciprocal rank")
         if self.rejected:
             found["missed although there"] = _share(self.rejected)
@@ -412,6 +412,12 @@ def _laid(hit: Hit, offsets: dict[str, float]) -> Predicted:
 
 def _mean(values: Sequence[float], name: str) -> Measured:
     return Measured(float(np.mean(values)), mean_interval(values, random("bench", name)), len(values))
+
+
+def _ranks(values: Sequence[float]) -> Measured:
+    """Of numbers that are no shares, however many of them are 1."""
+    given = np.asarray(values, dtype=np.float64)
+    return Measured(float(given.mean()), middle(resampled(given, random("bench", "mean rank"))), len(given))
 
 
 def _share(values: Sequence[bool]) -> Measured:

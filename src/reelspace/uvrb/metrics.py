@@ -65,13 +65,10 @@ def placed(
     """
     order = descending(ids)
     rows = max(1, BLOCK // (4 * max(1, len(candidates))))
-    first, column = _distinct(candidates)
-    several = len(first) < len(candidates)
-    different = candidates[first] if several else candidates
+    again, first = _repeated(candidates)
     for start in range(0, len(queries), rows):
-        scores = queries[start : start + rows] @ different.T
-        if several:
-            scores = scores[:, column]
+        scores = queries[start : start + rows] @ candidates.T
+        scores[:, again] = scores[:, first]
         for offset, row in enumerate(scores):
             query = start + offset
             more = 0 if missing is None else missing[query]
@@ -79,17 +76,16 @@ def placed(
             yield place(row, right[query], order, pool, more)
 
 
-def _distinct(vectors: Vectors) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Rows without repetitions, and for each row which of those it is."""
+def _repeated(vectors: Vectors) -> tuple[list[int], list[int]]:
+    """Rows that are equal to one before them, and the first such."""
     known: dict[bytes, int] = {}
-    first: list[int] = []
-    column = np.empty(len(vectors), dtype=np.int64)
+    again, first = [], []
     for row, vector in enumerate(np.ascontiguousarray(vectors)):
-        number = known.setdefault(hashlib.blake2b(vector.data, digest_size=16).digest(), len(known))
-        if number == len(first):
-            first.append(row)
-        column[row] = number
-    return np.array(first, dtype=np.int64), column
+        one = known.setdefault(hashlib.blake2b(vector.data, digest_size=16).digest(), row)
+        if one != row:
+            again.append(row)
+            first.append(one)
+    return again, first
 
 
 def descending(ids: Sequence[str]) -> NDArray[np.int64]:

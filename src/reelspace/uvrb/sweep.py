@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
+from math import ceil, floor
 from pathlib import Path
 from typing import Literal
 
@@ -19,6 +20,7 @@ from reelspace.uvrb.abilities import abilities
 from reelspace.uvrb.protocol import Protocol
 from reelspace.uvrb.results import Failure, write_text
 from reelspace.uvrb.run import Runner, State, Suite
+from reelspace.uvrb.tasks import suite as suite_of
 
 Axis = Literal["frames", "tokens"]
 FRAMES = (8, 16, 24, 32, 40, 48)
@@ -46,11 +48,13 @@ class Sweep:
 
     @property
     def lines(self) -> dict[str, dict[int, float]]:
-        """Ability or average (or task, where the suite's abilities are not all there) → setting → score."""
+        """Ability or average → setting → score; and a task that is of no ability of which all was run."""
         found: dict[str, dict[int, float]] = {}
+        tasks = suite_of(self.suite)
         for setting, scores in self.scores.items():
             whole = {name: value for name, value in abilities(scores, self.suite).items() if value is not None}
-            for name, value in (whole or scores).items():
+            alone = {name: value for name, value in scores.items() if tasks[name].ability not in whole}
+            for name, value in (whole | alone).items():
                 found.setdefault(name, {})[setting] = value
         return found
 
@@ -130,7 +134,10 @@ def plot(lines: Mapping[str, Mapping[int, float]], axis: str, title: str) -> str
     """An SVG picture: scores over the setting, a line each; averages are thick."""
     values = sorted({value for line in lines.values() for value in line})
     scores = [score for line in lines.values() for score in line.values()]
-    low, high = max(0.0, min(scores) - 0.02), min(1.0, max(scores) + 0.02)
+    step = next(step for step in (0.02, 0.05, 0.1, 0.2) if max(scores) - min(scores) <= 4 * step or step == 0.2)
+    first = min(floor(round(min(scores) / step, 6)), round(1 / step) - 5)
+    marks = [step * k for k in range(first, max(ceil(round(max(scores) / step, 6)), first + 5) + 1)]
+    low, high = marks[0], marks[-1]
 
     def x(value: float) -> float:
         share = (value - values[0]) / max(1, values[-1] - values[0])
@@ -144,8 +151,7 @@ def plot(lines: Mapping[str, Mapping[int, float]], axis: str, title: str) -> str
         f'font-size="12"><rect width="{_WIDTH}" height="{_HEIGHT}" fill="#fff"/>',
         f'<text x="{_LEFT}" y="20" font-size="14">{escape(title)}</text>',
     ]
-    for step in range(6):
-        score = low + (high - low) * step / 5
+    for score in marks:
         parts.append(
             f'<line x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y(score):.1f}" y2="{y(score):.1f}" stroke="#ddd"/>'
             f'<text x="{_LEFT - 6}" y="{y(score) + 4:.1f}" text-anchor="end">{score:.2f}</text>'
