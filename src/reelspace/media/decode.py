@@ -40,7 +40,8 @@ if TYPE_CHECKING:
 
 LONGEST = 7 * 24 * 3600.0  # seconds
 # Frames left in a group of pictures from which on seeking to the next one is cheaper than decoding through: where
-# frames are decoded one by one; where several are at once, which stops at a seek, or a seek may miss.
+# frames are decoded one by one; where several are at once, which stops at a seek, or a seek may miss, or frames that
+# are not needed are not decoded anyway.
 WORTH_A_SEEK = 2, 8
 # Frames from one key frame to the next, on average, from which on it pays to decode several at once.
 LONG_GROUP = 24
@@ -311,8 +312,8 @@ class Video:
         table, wanted = self._table, self._pts[indices]
         group = np.searchsorted(table.keys, wanted, side="right") - 1
         to_next_key = np.searchsorted(table.pts, table.keys[group[1:]]) - np.searchsorted(table.pts, wanted[:-1])
-        sure = self._one_by_one and self._container.format.name not in MPEG
-        seek = (np.diff(group) > 0) & (self.keys | (to_next_key > WORTH_A_SEEK[0 if sure else 1]))
+        soon = self._one_by_one and not self._alone and self._container.format.name not in MPEG
+        seek = (np.diff(group) > 0) & (self.keys | (to_next_key > WORTH_A_SEEK[0 if soon else 1]))
         return np.split(indices, np.flatnonzero(seek) + 1)
 
     def _fetch(self, wanted: deque[int]) -> Iterator[tuple[int, VideoFrame]]:

@@ -54,10 +54,13 @@ _PATTERNS = [(row, 1.0, re.compile(rf"\b(?:{word})\b", re.I)) for row, word in e
 ]
 
 
+_VALUE = np.arange(256, dtype=np.float32) / 255
+_LINEAR = np.where(_VALUE > 0.04045, ((_VALUE + 0.055) / 1.055) ** 2.4, _VALUE / 12.92).astype(np.float32)
+
+
 def _oklab(srgb: NDArray[np.uint8]) -> NDArray[np.float32]:
     """SRGB bytes `[..., 3]` → Oklab (Ottosson 2020), where distance is how different colours look."""
-    value = srgb.astype(np.float32) / 255
-    linear = np.where(value > 0.04045, ((value + 0.055) / 1.055) ** 2.4, value / 12.92)
+    linear = _LINEAR[srgb]
     to_lms = np.array(
         [
             [0.41222147, 0.53633254, 0.05144599],
@@ -101,9 +104,12 @@ def of_frames(frames: Sequence[NDArray[np.uint8]], outdoors: float, faces: float
         faces: 0 (surely no face) … 1 (surely one), from the face net.
     """
     small = np.stack([frame[2::4, 2::4] for frame in frames])
-    lab = _oklab(small).reshape(-1, 3)
-    distance = (_PALETTE**2).sum(1) - 2 * lab @ _PALETTE.T  # [pixels, palette], less a constant of the pixel
-    shares = np.bincount(_TERM[distance.argmin(1)], minlength=len(_COLOURS)) / len(lab)
+    distinct = list({id(frame): None for frame in frames})  # a clip of few frames repeats them
+    order = [distinct.index(id(frame)) for frame in frames]
+    lab = _oklab(small[[order.index(place) for place in range(len(distinct))]])
+    distance = (_PALETTE**2).sum(1) - 2 * lab @ _PALETTE.T  # [frames, …, palette], less a constant of the pixel
+    terms, lab = _TERM[distance.argmin(-1)][order].ravel(), lab[order].reshape(-1, 3)
+    shares = np.bincount(terms, minlength=len(_COLOURS)) / len(lab)
     signed = {
         "light": (lab[:, 0].mean(dtype=np.float64) - 0.55) / 0.25,
         "colourful": np.hypot(lab[:, 1], lab[:, 2]).mean(dtype=np.float64) / 0.03 - 1,

@@ -140,12 +140,13 @@ class Lite:
         rows = np.empty((len(clips), self.dim), dtype=np.float32)
         if not clips:
             return rows
-        seen = self._see([frame for clip in clips for frame in clip])
+        distinct = {id(frame): frame for clip in clips for frame in clip}  # a clip of few frames repeats them
+        places = {frame: place for place, frame in enumerate(distinct)}
+        seen = self._see(list(distinct.values()))
         looks = self._space.picture_looks(seen)
         meaning, outdoors = self._space.picture_meaning(seen, looks), self._space.picture_outdoors(seen)
-        at = 0
         for row, clip in enumerate(clips):
-            own = slice(at, at := at + len(clip))
+            own = [places[id(frame)] for frame in clip]
             faces = float(seen.faces[own].max())
             shown = attributes.of_frames(
                 [frame.whole for frame in clip], float(outdoors[own].mean(dtype=np.float64)), faces
