@@ -139,6 +139,8 @@ def verdicts(arms: dict[str, Scores], changes: Changes) -> list[str]:
         if one not in arms or other not in arms:
             continue
         gaps = differences(arms, one, other, "AVG-A")
+        if len(gaps) < 2:
+            continue  # one seed says nothing
         mean, wide = float(gaps.mean()), half(gaps)
         if abs(mean) > wide:
             word = "helps" if mean > 0 else "harms"
