@@ -2,6 +2,7 @@
 
 import shutil
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -75,6 +76,21 @@ def test_quoted_words_are_matched_exactly(named):
     assert names(library.search('"IMG_2034"')) == ["IMG_2034.mp4"]
 
 
+@pytest.mark.parametrize("signs", ["*", "(", '"', '""', "…", "🎬", "— ; --"])
+def test_signs_alone_are_no_words(named, signs):
+    assert names(named.search(signs, by="named")) == []
+    assert {one.by for hit in named.search(signs).hits for one in hit.found} == {"seen"}
+
+
+def test_a_signal_that_found_nothing_answers_that_nothing_fits(own):
+    library, _ = own
+    with pytest.raises(SignalError, match="--signals speech"):
+        library.search("colosseum", by="said")
+    library.index(signals="speech")
+    report = library.search("colosseum", by="said")
+    assert (report.hits, report.match) == ([], False)
+
+
 def test_what_several_signals_find_rises_and_says_so(own):
     library, folder = own
     alone = library.search("red birthday", by="seen")
@@ -130,6 +146,21 @@ def test_a_renamed_file_has_its_new_name_and_a_copy_its_own(own):
     assert names(library.search('"birthday"')) == []
     hit = library.search("boardroom", by="named").hits[0]
     assert (hit.path, hit.copies) == (str(folder / "boardroom.mp4"), [str(folder / "IMG_2034.mp4")])
+
+
+def test_subtitles_beside_any_copy_tell_what_is_said(own):
+    library, folder = own
+    library.index(signals="speech")
+    assert names(library.search('"colosseum closes"', by="said")) == []
+    shutil.copy(folder / "birthday.mp4", folder / "zoo.mp4")
+    (folder / "zoo.srt").write_text("1\n00:00:00,000 --> 00:00:01,000\nThe Colosseum closes at nine.\n")
+    assert [one.videos for one in library.index(signals="speech").signals if one.signal == "speech"] == [1]
+    hit = library.search('"colosseum closes"', by="said").hits[0]
+    assert {Path(path).name for path in (hit.path, *hit.copies)} == {"birthday.mp4", "zoo.mp4"}
+    assert hit.found[0].source == "zoo.srt"
+    (folder / "zoo.srt").unlink()
+    library.index()
+    assert names(library.search('"colosseum closes"', by="said")) == []
 
 
 def test_filters_pages_and_a_limit_a_video_hold(named):

@@ -52,7 +52,7 @@ from reelspace.index.searchable import Searchable, globs
 from reelspace.index.searcher import Corpus, Filters, LocalCorpus, Selections
 from reelspace.index.shards import Shard, ShardJob, index_shard, parse_shard
 from reelspace.index.signaller import Signaller, finders_of
-from reelspace.index.texts import DIM, Texts
+from reelspace.index.texts import DIM, WORDS, Texts
 from reelspace.index.thumbnails import Thumbnails
 from reelspace.index.walk import Root, absolute
 from reelspace.index.wording import Wording
@@ -279,17 +279,21 @@ class Library(Searchable):
 
     @property
     def _text_model(self) -> str:
-        """Names the model that the vectors of passages are made by."""
+        """Names the model that the vectors of passages are made by, and the form in which their words are kept."""
         from reelspace.embed.base import fingerprint
         from reelspace.embed.lite import weights
 
         sums = weights.declared()
-        return fingerprint(text=sums["text.onnx"], tokenizer=sums["tokenizer.json"])
+        return fingerprint(text=sums["text.onnx"], tokenizer=sums["tokenizer.json"], words=WORDS)
 
     def _told(self) -> tuple[str, ...]:
         texts = self._catalogue.texts
         signals = texts.signals() if texts is not None else []
         return tuple(by for by, signal in BY.items() if signal in signals)
+
+    def _looked_for(self, by: str) -> bool:
+        texts, signal = self._catalogue.texts, BY[by]
+        return texts is not None and signal is not None and bool(texts.states(signal))
 
     def _wording(self, by: str, filters: Filters, corpus: Corpus) -> Wording:
         texts = self._catalogue.texts

@@ -10,6 +10,8 @@ from typer.testing import CliRunner
 from clips import Scene, write_clip
 from reelspace.answers import SearchReport, TranscriptReport
 from reelspace.cli import app
+from reelspace.cli.terminal import lasting
+from reelspace.signals.base import USUAL_COST
 from talks import write_talk
 
 SCHEMAS = Path(__file__).parents[2] / "docs" / "schemas"
@@ -43,7 +45,11 @@ def test_index_says_what_signals_cost_before_and_what_they_found_after(told):
     assert result.exit_code == 0, result.output
     lines = result.stderr.splitlines()
     costs = [number for number, line in enumerate(lines) if " an hour of video (" in line]
-    assert [lines[number].partition(":")[0] for number in costs] == ["names", "speech"]
+    assert [lines[number] for number in costs] == [
+        f"{signal}: 4.0 s in 2 videos to look through; at {lasting(3600 * USUAL_COST[signal])} an hour of video (on "
+        f"two ordinary cores) about {lasting(4 * USUAL_COST[signal])}."
+        for signal in ("names", "speech")
+    ]
     assert "names: 2 passages in 2 videos." in lines
     assert "speech: 1 passage in 2 videos." in lines
     assert f"note: {folder / 'garden.mp4'}: speech: there is no sound in it" in lines

@@ -7,8 +7,8 @@ from reelspace.errors import LibraryError
 from reelspace.index import catalogue as module
 from reelspace.index.catalogue import VERSION, Catalogue, FileRow
 from reelspace.index.identity import Stamp
-from reelspace.index.texts import DIM, spaced, terms
-from reelspace.index.wording import folded, holds, quotes
+from reelspace.index.texts import DIM, folded, spaced, terms
+from reelspace.index.wording import holds, quotes
 from reelspace.media.probe import VideoInfo
 from reelspace.signals.base import Found, Line, Part, Passage
 
@@ -52,6 +52,24 @@ def meanings(count, seed=0):
 def put(catalogue, *texts, signal="speech", version="1"):
     with catalogue.transaction():
         catalogue.texts.put(1, signal, version, found(*texts), meanings(len(texts)))
+
+
+@pytest.mark.parametrize(
+    ("text", "asked"),
+    [
+        ("Große Käse", "grosse kase"),
+        ("GROSSE KÄSE", "Große Käse"),
+        ("ο δρόμος", "ΔΡΌΜΟΣ"),
+        ("\ufb01sh and chips", "FISH AND"),
+        ("İstanbul'da", "istanbul"),
+        ("cafe\u0301 noir", "Café Noir"),
+    ],
+)
+def test_quoted_words_are_found_in_whatever_case_they_are_written(catalogue, text, asked):
+    put(catalogue, text, "something else")
+    (phrase,) = quotes(f'"{asked}"')[1]
+    (id,) = catalogue.texts.holding(" ".join(phrase), "speech")
+    assert holds(catalogue.texts.passages([id])[id].text, phrase)
 
 
 def test_a_library_of_the_first_version_is_read_as_it_is_and_brought_up_to_date_by_writing(tmp_path):

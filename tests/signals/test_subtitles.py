@@ -33,6 +33,34 @@ def test_substation_alpha(tmp_path):
     assert cues(tmp_path / "a.ass", text) == [(1.0, 2.5, "Well, hello\nyou")]
 
 
+@pytest.mark.parametrize(
+    ("language", "encoding", "said"),
+    [
+        ("ru", "cp1251", "Мы закрыты из-за бури"),
+        ("rus", "cp1251", "Мы закрыты из-за бури"),
+        (None, "cp1251", "Мы закрыты из-за бури. Приходите завтра утром"),
+        ("pl", "cp1250", "Zażółć gęślą jaźń"),
+        ("el", "cp1253", "Το λιμάνι είναι κλειστό"),
+        ("tr", "cp1254", "Fırtına yüzünden kapalı"),
+        ("ja", "cp932", "嵐のため閉まっています"),
+        (None, "cp932", "嵐のため閉まっています"),
+        (None, "euc_jp", "嵐のため閉まっています"),
+        (None, "cp949", "폭풍 때문에 문을 닫았습니다"),
+        (None, "gb18030", "因为暴风雨我们关门了"),
+        ("zh-tw", "big5", "因為暴風雨我們關門了"),
+        (None, "cp1252", "Der Hafen ist wegen Überschwemmung geschlossen"),
+        ("de", "cp1252", "ÄÖÜ äöü ß"),
+        (None, "utf-16-le", "Мы закрыты из-за бури"),
+        (None, "utf-16-be", "Closed because of the storm"),
+    ],
+)
+def test_what_is_no_unicode_is_read_as_its_language_was_written(tmp_path, language, encoding, said):
+    path = tmp_path / (f"talk.{language}.srt" if language else "talk.srt")
+    path.write_bytes("".join(f"{n}\n00:00:0{n},000 --> 00:00:0{n},900\n{said}\n\n" for n in range(4)).encode(encoding))
+    lines = next(iter(lines_of(beside(tmp_path / "talk.mp4"), [], 10.0).values()))
+    assert [line.text for line in lines] == [said]  # what is said again is told once
+
+
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252"])
 def test_any_common_encoding(tmp_path, encoding):
     assert cues(tmp_path / "a.srt", "1\n00:00:01,000 --> 00:00:02,000\nCafé über\n", encoding)[0][2] == "Café über"

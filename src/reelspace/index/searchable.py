@@ -137,7 +137,7 @@ class Searchable(ABC):
         if spoken and not words:
             raise SignalError(f"What is {' or '.join(spoken)} is found by words: give some, or search by seen alone.")
         for name in spoken:
-            if name not in told:
+            if name not in told and not self._looked_for(name):
                 raise SignalError(
                     f"Nothing is known yet of what is {name}; run `reelspace index --signals {BY[name]}` in the "
                     "library, and search there."
@@ -147,6 +147,10 @@ class Searchable(ABC):
     def _told(self) -> tuple[str, ...]:
         """Those of `said`, `written` and `named` that anything is known of."""
         return ()
+
+    def _looked_for(self, by: str) -> bool:
+        """Whether one of them was looked for, whatever was found."""
+        return False
 
     def _wording(self, by: str, filters: Filters, corpus: Corpus) -> Wording:
         """The text of one of them."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -82,9 +83,9 @@ class Signaller:
         """What is to be looked through: new contents, and those looked through with something else."""
         states, work = self._texts.states(signal), []
         for todo in self._texts.todo():
-            if (file := _there(todo)) is None:
+            if not (there := _there(todo)):
                 continue
-            path, stamp = file
+            path, stamp = next((one for one in there if finder.prefers(Path(one[0]))), there[0])
             version = finder.version(Path(path))
             state = states.get(todo.video)
             if state is None or state.version != version or (state.failed and self._retry):
@@ -248,12 +249,11 @@ def _reason(error: Exception, path: Path) -> str:
     return f"could not be done ({type(error).__name__}: {error})."
 
 
-def _there(todo: Todo) -> tuple[str, Stamp] | None:
-    """A file of a content that is there and has not changed."""
+def _there(todo: Todo) -> list[tuple[str, Stamp]]:
+    """The files of a content that are there and have not changed."""
+    found = []
     for path, stamp in todo.files:
-        try:
+        with suppress(OSError):
             if os.stat(path).st_size == stamp.size:
-                return path, stamp
-        except OSError:
-            continue
-    return None
+                found.append((path, stamp))
+    return found

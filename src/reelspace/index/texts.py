@@ -64,6 +64,7 @@ CREATE TRIGGER passage_gone AFTER DELETE ON passages BEGIN DELETE FROM words WHE
 """
 _EDGES = re.compile(r"(?<=[^\W\d_])(?=\d)|(?<=\d)(?=[^\W\d_])")
 DIM = 384  # of the vectors of passages
+WORDS = "2"  # how the words of passages are kept: when it changes, those of a library are made anew
 
 # Written without spaces between words: every sign is a word of its own.
 _SIGNS = re.compile(r"([\u0e00-\u0eff\u1000-\u109f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff])")
@@ -184,7 +185,8 @@ class Texts:
                 "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (*values, vector.astype("<f4").tobytes()),
             )
-            self._db.execute("INSERT INTO words (rowid, text) VALUES (?, ?)", (inserted.lastrowid, spaced(values[6])))
+            words = inserted.lastrowid, folded(spaced(values[6]))
+            self._db.execute("INSERT INTO words (rowid, text) VALUES (?, ?)", words)
 
     def renew_meanings(self, embed: Callable[[list[str]], Vectors]) -> None:
         """Makes the vectors of all passages anew, by another model. They get new ids, as caches hold vectors by id."""
@@ -338,9 +340,15 @@ def spaced(text: str) -> str:
     return _EDGES.sub(" ", _SIGNS.sub(r" \1 ", unicodedata.normalize("NFC", text)))
 
 
+def folded(text: str) -> str:
+    """In lower case (ß is ss, and ς is σ) and without accents, in every script: what counts as the same word."""
+    parts = unicodedata.normalize("NFD", text.casefold())
+    return unicodedata.normalize("NFC", "".join(c for c in parts if not unicodedata.combining(c)))
+
+
 def terms(text: str) -> list[str]:
-    """The words of a text, in order, in lower case; signs written without spaces are words of their own."""
-    return re.findall(r"[^\W_]+", spaced(text).casefold())
+    """The words of a text, in order, `folded`; signs written without spaces are words of their own."""
+    return re.findall(r"[^\W_]+", folded(spaced(text)))
 
 
 def quoted(term: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -71,7 +70,7 @@ class Told(NamedTuple):
 
 def quotes(text: str) -> tuple[str, list[list[str]]]:
     """A question's text without quotation marks, and the phrases that stood in double ones, as words."""
-    phrases = [terms(folded(first or second)) for first, second in re.findall(r'"([^"]*)"|“([^”]*)”', text)]
+    phrases = [terms(first or second) for first, second in re.findall(r'"([^"]*)"|“([^”]*)”', text)]
     return re.sub(r'["“”]', " ", text), [phrase for phrase in phrases if phrase]
 
 
@@ -86,15 +85,9 @@ def worded(texts: Sequence[str], without: Sequence[str], embed: Callable[[list[s
     return Worded(text, vectors[0], told or every, phrases, barred)
 
 
-def folded(text: str) -> str:
-    """In lower case and without accents: what counts as the same word when it is quoted."""
-    parts = unicodedata.normalize("NFD", text.casefold())
-    return unicodedata.normalize("NFC", "".join(c for c in parts if not unicodedata.combining(c)))
-
-
 def holds(text: str, phrase: Sequence[str]) -> bool:
     """Whether a text has exactly these words, one after another."""
-    return f" {' '.join(phrase)} " in f" {' '.join(terms(folded(text)))} "
+    return f" {' '.join(phrase)} " in f" {' '.join(terms(text))} "
 
 
 class Wording:
@@ -126,8 +119,8 @@ class Wording:
 
     def search(self, asked: Worded) -> list[Told]:
         """Up to `MOST` passages, best first: score descending, then by content and time."""
-        if not len(self._ids):
-            return []
+        if not len(self._ids) or not (asked.words or asked.phrases):
+            return []  # signs alone mean nothing
         shares = self._shares(asked.words)
         ids = self._quoting(asked.phrases) if asked.phrases else self._candidates(asked, shares)
         ids = self._store.known(ids)

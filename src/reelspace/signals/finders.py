@@ -18,6 +18,9 @@ class Finder(Protocol):
     def version(self, path: Path) -> str:
         """What a file is looked through with. When it changes, the file is looked through again."""
 
+    def prefers(self, path: Path) -> bool:
+        """Whether this copy of a content tells more than the content alone."""
+
     def find(self, path: Path, duration: float, windows: Sequence[Window], reader: Reader, report: Report) -> Found:
         """What the signal finds in a file.
 
@@ -38,6 +41,9 @@ class Names:
 
     def version(self, path: Path) -> str:
         return names.VERSION
+
+    def prefers(self, path: Path) -> bool:
+        return False
 
     def find(self, path: Path, duration: float, windows: Sequence[Window], reader: Reader, report: Report) -> Found:
         return names.names_of(reader.about(path), duration)

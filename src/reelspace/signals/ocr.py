@@ -66,6 +66,9 @@ class Ocr:
     def version(self, path: Path) -> str:
         return f"{VERSION}; {SOURCE}"
 
+    def prefers(self, path: Path) -> bool:
+        return False
+
     def find(self, path: Path, duration: float, windows: Sequence[Window], reader: Reader, report: Report) -> Found:
         shown: list[tuple[Window, _Look]] = []
         note = None

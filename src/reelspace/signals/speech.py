@@ -22,7 +22,7 @@ from reelspace.media.sound import RATE
 from reelspace.media.windows import Window
 from reelspace.signals.base import Found, Line, Part, Report, SignalError, installed
 from reelspace.signals.passages import passages_of
-from reelspace.signals.subtitles import Folder, beside, lines_of, sounds
+from reelspace.signals.subtitles import Beside, Folder, beside, lines_of, sounds
 
 VERSION = "1"
 WHISPER = "REELSPACE_WHISPER"  # names the folder of another model
@@ -51,9 +51,15 @@ class Speech:
         self._folders: dict[Path, Folder] = {}  # as they are when the run begins
 
     def version(self, path: Path) -> str:
+        return "; ".join([VERSION, self.name, *(one.stamp for one in self._beside(path))])
+
+    def prefers(self, path: Path) -> bool:
+        return any(not one.forced for one in self._beside(path))
+
+    def _beside(self, path: Path) -> list[Beside]:
         if path.parent not in self._folders:
             self._folders[path.parent] = Folder(path.parent)
-        return "; ".join([VERSION, self.name, *(one.stamp for one in self._folders[path.parent].of(path))])
+        return self._folders[path.parent].of(path)
 
     def find(self, path: Path, duration: float, windows: Sequence[Window], reader: Reader, report: Report) -> Found:
         about = reader.about(path, subtitles=True)

@@ -6,6 +6,7 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import islice, zip_longest
 from pathlib import Path
 from typing import NamedTuple
@@ -89,7 +90,7 @@ def lines_of(besides: Sequence[Beside], tracks: Sequence[Track], duration: float
     for one in besides:
         if one.forced or _same(one.language) in languages:
             continue
-        if lines := list(_lines(read(one.path, duration)[:most], one.path.name, one.language)):
+        if lines := list(_lines(read(one.path, duration, one.language)[:most], one.path.name, one.language)):
             languages.add(_same(one.language))
             found[_printed(one.path.name)] = lines
     for track in tracks:
@@ -102,14 +103,17 @@ def lines_of(besides: Sequence[Beside], tracks: Sequence[Track], duration: float
     return found
 
 
-def read(path: Path, duration: float) -> list[Cue]:
-    """The cues of a subtitle file in order of time, as far as they lie in the video; none if it cannot be read."""
+def read(path: Path, duration: float, language: str | None = None) -> list[Cue]:
+    """The cues of a subtitle file in order of time, as far as they lie in the video; none if it cannot be read.
+
+    `language` is what its name says it is in.
+    """
     try:
         # A pipe put in its place must not make this wait for ever.
         with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 return []
-            text = _decoded(file.read(LARGEST))
+            text = _decoded(file.read(LARGEST), language)
     except OSError:
         return []
     cues = _ass(text) if path.suffix.lower() in (".ass", ".ssa") else _srt(text)
@@ -117,15 +121,56 @@ def read(path: Path, duration: float) -> list[Cue]:
     return sorted((cue for cue in inside if cue.start < cue.end and cue.text), key=lambda cue: (cue.start, cue.end))
 
 
-def _decoded(raw: bytes) -> str:
-    """Text of a file that does not say how it is written: by its mark, else UTF-8, else what Windows wrote."""
+# Language → how its subtitles were written before Unicode. Others: as Western Europe.
+_USUAL: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("ru", "uk", "bg", "be", "sr", "mk"), ("cp1251",)),
+    **dict.fromkeys(("pl", "cs", "sk", "hu", "ro", "sl", "hr"), ("cp1250",)),
+    **dict.fromkeys(("lt", "lv", "et"), ("cp1257",)),
+    **dict.fromkeys(("ar", "fa", "ur"), ("cp1256",)),
+    **{"el": ("cp1253",), "tr": ("cp1254",), "he": ("cp1255",), "vi": ("cp1258",), "th": ("cp874",)},
+    **{"ja": ("cp932", "euc_jp"), "ko": ("cp949",), "zh": ("gb18030", "big5")},
+}
+# Where nobody says the language: an encoding, and the share of what is not ASCII that these signs have if it is right.
+_GUESSES = (
+    ("cp932", "[\u3041-\u3096\u30a1-\u30fa]", 0.25),
+    ("euc_jp", "[\u3041-\u3096\u30a1-\u30fa]", 0.25),
+    ("cp949", "[\uac00-\ud7a3]", 0.8),
+    ("gb18030", "[\u4e00-\u9fff]", 0.5),
+    ("cp1251", "[\u0430-\u044f]", 0.5),
+)
+
+
+def _decoded(raw: bytes, language: str | None) -> str:
+    """Text of a file that does not say how it is written: by its mark, else UTF-8 or UTF-16, else as its language was
+    written before; if that is not known, by whether most of its letters are Western ones, and what the others can be.
+    """
     for mark, encoding in ((b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"), (b"\xef\xbb\xbf", "utf-8-sig")):
         if raw.startswith(mark):
             return raw.decode(encoding, "replace")
-    try:
+    for first, encoding in ((1, "utf-16-le"), (0, "utf-16-be")):  # of its clocks every other byte is a zero
+        if raw[first:200:2].count(0) > 50 and not raw[1 - first : 200 : 2].count(0):
+            return raw.decode(encoding, "replace")
+    with suppress(UnicodeDecodeError):
         return raw.decode("utf-8")
-    except UnicodeDecodeError:
-        return raw.decode("cp1252", "replace")
+    return _legacy(raw, language)
+
+
+def _legacy(raw: bytes, language: str | None) -> str:
+    usual = _USUAL.get(_same(language) or "", ())
+    if language is not None and re.search("tw|hk|hant", language):
+        usual = ("big5",)
+    for encoding in usual:
+        with suppress(UnicodeDecodeError):
+            return raw.decode(encoding)
+    if usual:
+        return raw.decode(usual[0], "replace")
+    if language is None and len(re.findall(rb"[\x80-\xff]", raw)) > len(re.findall(rb"[A-Za-z]", raw)):
+        for encoding, signs, share in _GUESSES:
+            with suppress(UnicodeDecodeError):
+                text = raw.decode(encoding)
+                if len(re.findall(signs, text)) > share * len(re.findall(r"[^\x00-\x7f]", text)):
+                    return text
+    return raw.decode("cp1252", "replace")
 
 
 def _srt(text: str) -> Iterator[Cue]:
@@ -194,6 +239,8 @@ def _same(language: str | None) -> str | None:
 _THREE = {
     **{"eng": "en", "deu": "de", "ger": "de", "fra": "fr", "fre": "fr", "spa": "es", "ita": "it", "por": "pt"},
     **{"nld": "nl", "dut": "nl", "jpn": "ja", "zho": "zh", "chi": "zh", "kor": "ko", "rus": "ru", "pol": "pl"},
+    **{"ukr": "uk", "bul": "bg", "ces": "cs", "cze": "cs", "hun": "hu", "tur": "tr", "ell": "el", "gre": "el"},
+    **{"heb": "he", "ara": "ar", "tha": "th", "vie": "vi", "ron": "ro", "rum": "ro"},
 }
 
 
