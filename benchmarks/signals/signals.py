@@ -6,11 +6,16 @@
 all signals. FOOTAGE is what `benchmarks/footage/gather.py` has fetched; without it there are fewer pictures, and no
 film.
 
-Videos and questions are in two halves that share nothing. What is fitted is fitted on the half `choose` (`--choose`
-prints it: how sure a find of a margin is, and what other values would do); tables are of the half `report`. Each
-kind of question is asked of each signal alone and of all of them. The peers are the best single signal of each kind, as
-if somebody had known which that is, and plain reciprocal rank fusion: every place counts, and the usual damping of 60.
-Differences are paired; intervals are 95 % of what they would be on other questions of the kind (bootstrap).
+Videos and questions are in parts that share nothing. What is fitted is fitted on the parts `choose…` (`--choose`
+prints it: how much a find of a margin counts, when something fits, and what other values would do); tables are of the
+part `report`. Each kind of question is asked of each signal alone and of all of them. The peers are the best single
+signal of each kind, as if somebody had known which that is, and plain reciprocal rank fusion: every place counts, and
+the usual damping of 60. Differences are paired; intervals are 95 % of what they would be on other questions of the kind
+(bootstrap).
+
+What a find counts is chosen so that the kind of question that loses most by fusing, against the best single signal,
+loses least. Who asks does not say what they remember of a video; an average would give up what is asked for by its
+looks, where the built-in model is never very sure, for what is asked for by words.
 
 What it prints goes to DIR/signals.json too. Resumable: videos and index are kept.
 """
@@ -26,7 +31,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from corpus import HALVES, Question, build
+from corpus import REPORT, Question, build
 from numpy.typing import NDArray
 
 from reelspace import Library
@@ -34,13 +39,12 @@ from reelspace.index import signalled
 from reelspace.index.query import Question as Asking
 from reelspace.index.query import as_items
 from reelspace.index.searcher import Filters
-from reelspace.rank.calibration import fit, rates
 from reelspace.rank.fusion import Place, fuse_spans
 
 BY = ("seen", "said", "written", "named")
 KS = (1, 5, 10)
 DEPTH = 20  # videos (or moments) looked at
-FIRST = 3  # finds of each signal that its curve is fitted on
+SMOOTH = 0.3  # of what a find counts: within it, who is first is smoothed when curves are fitted
 DRAWS = 2000
 
 Floats = NDArray[np.float64]
@@ -119,21 +123,122 @@ def searched(library: Library, question: Question) -> tuple[float, bool | None]:
     return place_of(question, ((Path(hit.path).stem, hit.start, hit.end) for hit in report.hits)), report.match
 
 
-# -- what is chosen on one half ------------------------------------------------------------------------------------
+# -- what is chosen -----------------------------------------------------------------------------------------------
+
+
+class Places(NamedTuple):
+    """What is known of every video (or moment) that a question's signals found.
+
+    Attributes:
+        margins: of the best find of each signal in it, float64 `[question, video, signal]`; nan where there is none.
+        right: whether it answers, bool `[question, video]`.
+        kinds: of the questions; those of films are asked for what is said.
+        best: of each question, whether the signal it asks of has the answer first.
+    """
+
+    margins: Floats
+    right: NDArray[np.bool_]
+    kinds: list[str]
+    best: NDArray[np.bool_]
+
+
+def places_of(questions: Sequence[Question], found: dict[str, Finds]) -> Places:
+    """Leaves out questions with quoted words: there, nothing is weighed."""
+    questions = [one for one in questions if "quoted" not in one.kind]
+    rows: list[dict[object, tuple[list[float], bool]]] = []
+    for question in questions:
+        row: dict[object, tuple[list[float], bool]] = {}
+        for number, by in enumerate(BY):
+            for title, (span, *_), margin in found[key(question)][by][:DEPTH]:
+                name = title if question.when is None else (title, span.start)
+                margins, _ = row.setdefault(name, ([np.nan] * len(BY), right(question, title, span.start, span.end)))
+                if margin is not None and not margins[number] >= margin:
+                    margins[number] = margin
+        rows.append(row)
+    margins = np.full((len(rows), max(map(len, rows)), len(BY)), np.nan)
+    answers = np.zeros(margins.shape[:2], bool)
+    for number, row in enumerate(rows):
+        for place, (values, answer) in enumerate(row.values()):
+            margins[number, place], answers[number, place] = values, answer
+    best = [alone(one, found[key(one)][signal_of(one)]) == 1 for one in questions]
+    return Places(margins, answers, [one.kind.replace("film", "said") for one in questions], np.array(best))
+
+
+def least_loss(
+    places: Places, begin: tuple[float, float] = (1.0, 20.0), sharp: float = 10.0, steps: int = 500
+) -> dict[str, tuple[float, float]]:
+    """a and b of `log(1 + exp(a + b·m))`, what a find of margin m counts, with which the kind of question that loses
+    most by fusing loses least: its share of answers in the first place, less that of the signal it asks of.
+
+    Descends (Adam) from `begin`; who is first is smoothed, and so is which kind loses most.
+    """
+    there = ~np.isnan(places.margins)
+    margins, anything = np.where(there, places.margins, 0.0), there.any(axis=2)
+    kinds = [np.array([one == kind for one in places.kinds]) for kind in sorted(set(places.kinds))]
+    curves, unit = np.array([begin] * len(BY)), np.array([1.0, 8.0])
+    moved, slow, fast = np.zeros_like(curves), np.zeros_like(curves), np.zeros_like(curves)
+    for step in range(1, steps + 1):
+        a, b = (curves + moved * unit).T
+        worth = a + b * margins
+        scores = (np.logaddexp(0, worth) * there).sum(axis=2) / SMOOTH
+        scores = np.where(anything, scores, -np.inf)
+        first = np.exp(scores - scores.max(axis=1, keepdims=True))
+        first /= first.sum(axis=1, keepdims=True)
+        won = (first * places.right).sum(axis=1)
+        lost = np.array([places.best[kind].mean() - won[kind].mean() for kind in kinds])
+        most = np.exp(sharp * (lost - lost.max()))
+        most /= most.sum()
+        by_question = -sum(share * kind / kind.sum() for share, kind in zip(most, kinds, strict=True))
+        by_score = by_question[:, None] * first * (places.right - won[:, None]) / SMOOTH
+        by_worth = by_score[..., None] * there / (1 + np.exp(-worth))
+        slope = np.stack([by_worth.sum(axis=(0, 1)), (by_worth * margins).sum(axis=(0, 1))], axis=1) * unit
+        slope += 2e-3 * moved / moved.size
+        slow, fast = 0.9 * slow + 0.1 * slope, 0.999 * fast + 0.001 * slope**2
+        moved -= 0.05 * (slow / (1 - 0.9**step)) / (np.sqrt(fast / (1 - 0.999**step)) + 1e-8)
+    curves = curves + moved * unit
+    return {by: (float(a), float(b)) for by, (a, b) in zip(BY, curves, strict=True)}
+
+
+def first_places(places: Places, curves: dict[str, tuple[float, float]]) -> NDArray[np.bool_]:
+    """Whether the answer is first, by question."""
+    a, b = np.array([curves[by] for by in BY]).T
+    there = ~np.isnan(places.margins)
+    scores = np.where(there, np.logaddexp(0, a + b * np.where(there, places.margins, 0.0)), 0.0).sum(axis=2)
+    return places.right[np.arange(len(scores)), np.where(there.any(axis=2), scores, -1.0).argmax(axis=1)]
 
 
 def choose(questions: Sequence[Question], absent: Sequence[Question], found: dict[str, Finds]) -> dict[str, Any]:
     """Fits what `reelspace.index.signalled` has as constants, and prints how it would do with others."""
-    curves = {by: logistic(*margins_of(questions, absent, found, by)) for by in BY}
-    print("how sure (a, b):", {by: (round(a, 2), round(b, 2)) for by, (a, b) in curves.items()})
-    sharing = shares(questions)
+    parts = sorted({one.split for one in questions})
+    places = places_of(questions, found)
+    curves = least_loss(places)
+    print("what a find counts (a, b):", {by: (round(a, 2), round(b, 2)) for by, (a, b) in curves.items()})
+    held = np.zeros(len(places.kinds), bool)  # each part with what was fitted on the others
+    asked_of = np.array([one.split for one in questions if "quoted" not in one.kind])
+    for part in parts if len(parts) > 1 else []:
+        rest = asked_of != part
+        others = Places(
+            places.margins[rest],
+            places.right[rest],
+            [kind for kind, kept in zip(places.kinds, rest, strict=True) if kept],
+            places.best[rest],
+        )
+        held[~rest] = first_places(places, least_loss(others))[~rest]
+    ways = {
+        "fitted": first_places(places, curves),
+        "held out": held,
+        "in use": first_places(places, signalled.COUNTS),
+        "alone": places.best,
+    }
+    lines = {}
+    for kind in sorted(set(places.kinds)):
+        mine = np.array([one == kind for one in places.kinds])
+        lines[kind] = {way: float(hits[mine].mean()) for way, hits in ways.items()}
+        print(f"{kind:<18}R@1 of videos: " + ", ".join(f"{way} {value:.2f}" for way, value in lines[kind].items()))
     grid = {}
-    for name, sure in (
-        ("fitted", curves),
-        ("in use", signalled.SURE),
-        ("steps, .25 below the bar", None),
-    ):
-        for damping in (0.0, 1.0, 3.0, 5.0, 10.0, 20.0, 60.0):
+    sharing = shares(questions)
+    for name, sure in (("fitted", curves), ("in use", signalled.COUNTS)):
+        for damping in (0.0, 10.0, 60.0):
             ranks = np.array([together(one, found[key(one)], weighed(sure), damping) for one in questions])
             grid[f"{name}, damping {damping:g}"] = line = {
                 "R@1": float((ranks <= 1) @ sharing),
@@ -141,11 +246,20 @@ def choose(questions: Sequence[Question], absent: Sequence[Question], found: dic
                 "reciprocal": float((1 / ranks) @ sharing),
             }
             print(f"{name:<26} damping {damping:>4g}: " + ", ".join(f"{what} {v:.3f}" for what, v in line.items()))
-    present, nothing = (np.array([evidence(found[key(one)], curves) for one in some]) for some in (questions, absent))
-    bar = fit(present, nothing)
-    for least in (bar, 1.0):  # 1 is in use: nothing is fitted
-        print(f"“no match” below evidence of {least:.3f}: {rates(least, present, nothing)} on this half")
-    return {"sure": curves, "grid": grid, "bar": bar}
+    result: dict[str, Any] = {"counts": curves, "first": lines, "grid": grid}
+    quoted = [one for one in questions if "quoted" not in one.kind]
+    for name, some in (("fitted", curves), ("in use", signalled.COUNTS)):
+        present, nothing = (np.array([evidence(found[key(one)], some) for one in asked]) for asked in (quoted, absent))
+        weights = shares(quoted)
+        bars = np.unique(np.round(np.concatenate([present, nothing]), 3))
+        errors = [float((nothing >= bar).mean() + (present < bar) @ weights) for bar in bars]
+        result[f"bar, {name}"] = bar = float(bars[int(np.argmin(errors))])
+        for least in (bar, signalled.ENOUGH):
+            print(
+                f"{name}: “no match” below {least:.3f}: {(nothing >= least).mean():.2f} of the absent are said to be "
+                f"there, {(present < least) @ weights:.2f} of those there to be absent"
+            )
+    return result
 
 
 def key(question: Question) -> str:
@@ -164,56 +278,25 @@ def shares(questions: Sequence[Question]) -> Floats:
     return np.array([1 / kinds.count(kind) for kind in kinds]) / len(set(kinds))
 
 
-def margins_of(
-    questions: Sequence[Question], absent: Sequence[Question], found: dict[str, Finds], by: str
-) -> tuple[Floats, Floats, Floats]:
-    """The margins of a signal's first finds, whether they are right, and what each counts: half of what is asked has
-    an answer there, and half has none anywhere. What other signals answer is left out, as it depends on how often a
-    video's name tells what is said in it.
-    """
-    own = [question for question in questions if signal_of(question) == by]
-    rows = [
-        (one.margin, right(question, one.title, one.place.span.start, one.place.span.end), 1 / len(every))
-        for every in (own, absent)
-        for question in every
-        for one in found[key(question)][by][:FIRST]
-        if one.margin is not None
-    ]
-    margins, rights, counts = np.array(rows, float).T
-    return margins, rights, counts
-
-
-def logistic(margins: Floats, rights: Floats, counts: Floats) -> tuple[float, float]:
-    """a and b of `1 / (1 + exp(−(a + b·m)))` that make these most likely (Newton's method, a slight prior on b)."""
-    design, weights = np.stack([np.ones_like(margins), margins], axis=1), np.zeros(2)
-    counts = counts / counts.mean()
-    for _ in range(80):
-        sure = 1 / (1 + np.exp(-np.clip(design @ weights, -30, 30)))
-        slope = design.T @ (counts * (rights - sure)) - np.array([0.0, 1e-3]) * weights
-        curve = design.T @ (design * (counts * sure * (1 - sure))[:, None]) + np.diag([1e-9, 1e-3])
-        weights += np.linalg.solve(curve, slope)
-    return float(weights[0]), float(weights[1])
-
-
-def weighed(sure: dict[str, tuple[float, float]] | None) -> Callable[[str, Find], float]:
-    """What a find counts by these curves; without them: a quarter if it does not fit."""
+def weighed(counts: dict[str, tuple[float, float]]) -> Callable[[str, Find], float]:
+    """What a find counts by these curves."""
 
     def weigh(by: str, find: Find) -> float:
-        if find.margin is None:
-            return find.place.weight
-        if sure is None:
-            return 1.0 if find.margin >= 0 else 0.25
-        a, b = sure[by]
-        return float(1 / (1 + np.exp(-(a + b * find.margin))))
+        a, b = counts[by]
+        return (
+            find.place.weight
+            if find.margin is None
+            else float(np.logaddexp(0, min(a + b * find.margin, signalled.HIGHEST)))
+        )
 
     return weigh
 
 
-def evidence(finds: Finds, sure: dict[str, tuple[float, float]]) -> float:
+def evidence(finds: Finds, counts: dict[str, tuple[float, float]]) -> float:
     """As `signalled.evidence`, with other curves."""
-    weigh = weighed(sure)
-    doubts = sum(np.log1p(-min(weigh(by, every[0]), 1 - 1e-9)) for by, every in finds.items() if every)
-    return float(doubts / sum(np.log1p(-1 / (1 + np.exp(-a))) for a, _ in sure.values()))
+    weigh = weighed(counts)
+    told = sum(weigh(by, every[0]) for by, every in finds.items() if every)
+    return float(told / sum(np.logaddexp(0, a) for a, _ in counts.values()))
 
 
 # -- tables ----------------------------------------------------------------------------------------------------------
@@ -280,20 +363,20 @@ def measured(
 ) -> dict[str, Any]:
     """Everything that is asked, as tables."""
     result: dict[str, Any] = {}
-    halves = {half: [one for one in questions if one.split == half] for half in HALVES}
-    nothing = {half: [one for one in absent if one.split == half] for half in HALVES}
     if choosing:
-        every = {key(one): asked(library, one) for one in (*halves["choose"], *nothing["choose"])}
-        result["chosen"] = choose(halves["choose"], nothing["choose"], every)
-    found = {key(one): asked(library, one) for one in halves["report"]}
-    places = {by: np.array([alone(one, found[key(one)][by]) for one in halves["report"]]) for by in BY}
-    public = [searched(library, one) for one in halves["report"]]
+        present, nothing = ([one for one in some if one.split != REPORT] for some in (questions, absent))
+        every = {key(one): asked(library, one) for one in (*present, *nothing)}
+        result["chosen"] = choose(present, nothing, every)
+    present, nothing = ([one for one in some if one.split == REPORT] for some in (questions, absent))
+    found = {key(one): asked(library, one) for one in present}
+    places = {by: np.array([alone(one, found[key(one)][by]) for one in present]) for by in BY}
+    public = [searched(library, one) for one in present]
     places["fused"] = np.array([place for place, _ in public])
-    plain = [together(one, found[key(one)], lambda by, find: 1.0, 60.0) for one in halves["report"]]
+    plain = [together(one, found[key(one)], lambda by, find: 1.0, 60.0) for one in present]
     places["plain RRF"] = np.array(plain)
-    result["recall"], result["gains"] = table(halves["report"], places), gains(halves["report"], places)
+    result["recall"], result["gains"] = table(present, places), gains(present, places)
     show(result["recall"], result["gains"])
-    accepted = np.array([searched(library, one)[1] is True for one in nothing["report"]], float)
+    accepted = np.array([searched(library, one)[1] is True for one in nothing], float)
     refused = np.array([match is False for _, match in public], float)
     result["match"] = {}
     for what, errors in (("absent, said to be there", accepted), ("there, said to be absent", refused)):
@@ -308,7 +391,7 @@ def main() -> None:
     parser.add_argument("dir", type=Path, metavar="DIR")
     parser.add_argument("--footage", type=Path, help="what benchmarks/footage/gather.py has fetched")
     parser.add_argument("--rows", type=int, help="only the first N facts")
-    parser.add_argument("--choose", action="store_true", help="fit on the half `choose`, and try other values there")
+    parser.add_argument("--choose", action="store_true", help="fit on the parts `choose…`, and try other values there")
     arguments = parser.parse_args()
     corpus = build(arguments.dir / "videos", arguments.footage, arguments.rows)
     with Library.open(arguments.dir / "library") as library:

@@ -17,12 +17,18 @@ from reelspace.index.wording import MOST, Told, Worded, Wording
 from reelspace.moments import Scored
 from reelspace.rank.fusion import DAMPING, Fused, Place, agreeing, fuse_spans
 
-SURE = {"seen": (-1.74, 4.67), "said": (-1.78, 13.16), "written": (-2.55, 20.3), "named": (-0.34, 30.36)}
-"""How sure a find of a signal is, by its margin m above the least score that fits: `1 / (1 + exp(−(a + b·m)))`, if half
-of what is asked has an answer there: fitted on the half `choose` of `benchmarks/signals`. So scores of different
-signals are never compared: how often they were right is."""
-UNKNOWN = 0.5  # how sure what is seen is, for a model that has no measure of it
-SHOWN = 0.05  # of what the signal that counts most gives an answer, from which on another is said to have found it
+COUNTS = {"seen": (1.5, 25.7), "said": (1.8, 24.4), "written": (2.5, 29.2), "named": (4.6, 40.7)}
+"""What a find of a signal counts, by its margin m above the least score that fits: `log(1 + exp(a + b·m))`, the doubt
+that it takes away if it is as sure as `1 / (1 + exp(−(a + b·m)))`. Scores of different signals are never compared:
+these are chosen by how often such finds were right, so that the kind of question that loses most by what other signals
+find loses least; see `benchmarks/signals`."""
+HIGHEST = 30.0  # a + b·m is no more than that
+UNKNOWN = 1.7  # what a find counts that is seen by a model that has no measure of it: as if it just fitted
+QUOTED = 30.0  # what a find counts that has the quoted words
+ENOUGH = 0.94
+"""What the best finds of several signals must say together for anything to fit, where 1 is what they would say if each
+just fitted; chosen likewise."""
+SHOWN = 0.05  # of what the signal that counts most gives an answer: what gives less, and fits not, is not shown
 
 
 class Ranking(NamedTuple):
@@ -74,12 +80,12 @@ class SignalledSearcher:
             span = _span(find) if isinstance(find, Answer) else find.span
             if margins is not None:
                 margin = float(margins[number])
-                places.append(Place(span, margin >= 0, sureness(by, margin)))
+                places.append(Place(span, margin >= 0, counts(by, margin)))
             elif isinstance(find, Answer):
                 assert self._searcher is not None
                 places.append(Place(span, self._searcher.fits(find) is not False, UNKNOWN))
             else:  # it has the quoted words: that is an answer, whatever it means
-                places.append(Place(span))
+                places.append(Place(span, weight=QUOTED))
         return Ranking(places, finds)
 
     def margins(self, by: str, finds: Sequence[Answer | Told]) -> NDArray[np.float64] | None:
@@ -95,8 +101,8 @@ class SignalledSearcher:
         return np.array([find.score - least for find in finds if isinstance(find, Told)])
 
     def _match(self, rankings: Mapping[str, Ranking]) -> bool | None:
-        """Whether anything fits: one decision over all signals. They must say as much as if the best find of each just
-        fitted: one that is sure is enough, and so are several that are less.
+        """Whether anything fits: one decision over all signals. They must say `ENOUGH` together: one that is sure is
+        enough, and so are several that are less. A signal alone fits where its best find does.
         """
         told = {by: ranking for by, ranking in rankings.items() if by != "seen"}
         if self._asked.phrases:
@@ -105,14 +111,15 @@ class SignalledSearcher:
         if looked and self.margins("seen", looked[:1]) is None:  # the model says no more than whether it fits
             best = looked[0]
             assert self._searcher is not None and isinstance(best, Answer)
-            return evidence(told) >= 1 or self._searcher.fits(best)
-        return evidence(rankings) >= 1
+            return evidence(told) >= _bar(told) or self._searcher.fits(best)
+        return evidence(rankings) >= _bar(rankings)
 
     def _hit(self, fused: Fused, rankings: Mapping[str, Ranking]) -> Hit:
         finds = {by: rankings[by].finds[place] for by, place in fused.places.items()}
-        worth = {by: rankings[by].places[place].weight / (DAMPING + place + 1) for by, place in fused.places.items()}
+        places = {by: rankings[by].places[place] for by, place in fused.places.items()}
+        worth = {by: place.weight / (DAMPING + fused.places[by] + 1) for by, place in places.items()}
         order = sorted(finds, key=lambda by: (-worth[by], list(rankings).index(by)))
-        order = [by for by in order if worth[by] >= SHOWN * worth[order[0]]]
+        order = [by for by in order if places[by].fits or worth[by] >= SHOWN * worth[order[0]]]
         # A name of one file is no name of its copies: that one comes first.
         named = (find for find in finds.values() if isinstance(find, Told) and find.passage.file is not None)
         files = next(named, next(iter(finds.values()))).files
@@ -169,19 +176,23 @@ class SignalledSearcher:
         return kept
 
 
-def sureness(by: str, margin: float) -> float:
-    """How sure a find of a signal is that has this margin, 0 to 1."""
-    a, b = SURE[by]
-    return 1 / (1 + math.exp(-min(max(a + b * margin, -50.0), 15.0)))
+def counts(by: str, margin: float) -> float:
+    """What a find of a signal counts that has this margin, from 0 upwards."""
+    a, b = COUNTS[by]
+    return math.log1p(math.exp(min(a + b * margin, HIGHEST)))
 
 
 def evidence(rankings: Mapping[str, Ranking]) -> float:
     """How much the best finds of signals say together that something fits, where 1 is what they would say if each just
     fitted: the logarithm of the doubt that all of them leave, as if they were independent.
     """
-    doubts = sum(math.log1p(-ranking.places[0].weight) for ranking in rankings.values() if ranking.places)
-    usual = sum(math.log1p(-sureness(by, 0.0)) for by in rankings)
-    return doubts / usual if rankings else 0.0
+    told = sum(ranking.places[0].weight for ranking in rankings.values() if ranking.places)
+    usual = sum(counts(by, 0.0) for by in rankings)
+    return told / usual if rankings else 0.0
+
+
+def _bar(rankings: Mapping[str, Ranking]) -> float:
+    return ENOUGH if len(rankings) > 1 else 1.0
 
 
 def _span(answer: Answer) -> Scored:
