@@ -11,7 +11,18 @@ from reelspace.worlds.tiny import tokens
 from reelspace.worlds.tiny.batches import Plan, Sizes, batch, clip
 from reelspace.worlds.tiny.hearing import heard
 from reelspace.worlds.tiny.hearing import told as hearing_told
-from reelspace.worlds.tiny.lessons import EDGE, FRAMES, TELL, WORLDS, _balanced, keywords, lesson, sampled
+from reelspace.worlds.tiny.lessons import (
+    EDGE,
+    FRAMES,
+    TELL,
+    WORLDS,
+    _balanced,
+    keywords,
+    lesson,
+    opposed,
+    sampled,
+    twin,
+)
 
 PLAN = Plan(until=4, worlds={"plain": 0.5, "full": 0.5}, contrast=1.0, judged=0.4, turns=4)
 SIZES = Sizes(video=6, image=2, text=2, paired=4)
@@ -103,6 +114,23 @@ def test_plainly_told_captions_have_one_wording_and_stay_true():
     assert len(told[False][TELL["general"]]) > 3
     (general,) = told[True][TELL["general"]]
     assert heard(general) == hearing_told(drawn)
+
+
+def test_a_text_that_is_judged_is_true_of_one_twin_and_false_of_the_other():
+    found = 0
+    for number in range(30):
+        random = generator("opposed", number)
+        one = sampled("full", "train", number)
+        other = twin(one, random, WORLDS["full"])
+        both = opposed(one, other, 4, random) if other else ((), ())
+        assert len(both[0]) == len(both[1]) <= 4
+        for mine, theirs in zip(*both, strict=True):
+            found += 1
+            assert mine.rather != theirs.rather
+            assert (mine.answer, mine.ask == mine.rather) in (("Yes", True), ("No", False))
+        answers = {(turn.ask, scene): turn.answer for scene in (0, 1) for turn in both[scene]}
+        assert all({answers[ask, 0], answers[ask, 1]} == {"Yes", "No"} for ask, _ in answers)
+    assert found > 40
 
 
 @pytest.mark.parametrize(("timely", "share"), [(1, 1 / 2), (3, 3 / 4)])

@@ -63,6 +63,17 @@ def test_growing_and_turning_are_told():
     assert _of(told(_shot("turn clockwise"), 2, 3), "way") == {"nowhere"}
 
 
+@pytest.mark.parametrize(
+    ("x", "y", "place"),
+    [(0.5, 0.5, ("middle", "middle")), (0.2, 0.8, ("far left", "bottom")), (0.65, 0.35, ("right", "high"))],
+)
+def test_where_in_the_picture_a_thing_is_is_told_of_every_cell_it_covers(x, y, place):
+    thing = Thing(form="square", colour="red", size="large", x=x, y=y)
+    table = told(Shot(things=(thing,)), 2, 3)
+    assert table["thing"].sum() > 1
+    assert tuple(_of(table, name) for name in ("across", "down")) == tuple({value} for value in place)
+
+
 @pytest.mark.parametrize("verb", FILMING)
 def test_what_the_camera_does_is_told_of_every_cell(verb):
     acts = () if verb == "nothing" else (shoot(verb, 0, 8),)

@@ -66,6 +66,12 @@ def test_what_is_no_recipe_is_refused(recipe):
         read(recipe)
 
 
+def test_a_layer_that_there_is_not_is_refused(recipe):
+    recipe.write_text(f"layer = 7\n{RECIPE}")
+    with pytest.raises(ReelspaceError, match="no layer 7"):
+        read(recipe)
+
+
 def test_the_contrastive_loss_is_info_nce_both_ways_without_false_negatives():
     rows = torch.nn.functional.normalize(torch.tensor(np.random.default_rng(0).normal(size=(2, 4, 8))), dim=-1)
     alike = torch.eye(4, dtype=torch.bool)

@@ -5,9 +5,9 @@ import torch
 
 from reelspace.worlds.sample import generator
 from reelspace.worlds.tiny.batches import Plan, Sizes, batch, collated, written
-from reelspace.worlds.tiny.lessons import WORLDS, Lesson, lesson, sampled
+from reelspace.worlds.tiny.lessons import WORLDS, Lesson, lesson, one_word, sampled
 from reelspace.worlds.tiny.model import Shape, build, looked, quickened
-from reelspace.worlds.tiny.train import _states
+from reelspace.worlds.tiny.train import _states, normed
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +22,7 @@ def _read(model, rows, lessons, turns):
     for pixels, grid in (("pixel_values_videos", "video_grid_thw"), ("pixel_values", "image_grid_thw")):
         if pixels in inputs:
             inputs[pixels] = looked(model.model.visual, inputs[pixels], inputs[grid])
-    return _states(model, inputs, turns)
+    return _states(model, inputs, turns)[-1]
 
 
 @torch.no_grad()
@@ -53,3 +53,20 @@ def test_a_batch_knows_its_turns(writer):
     assert made.turns.shape == made.weights.shape
     assert made.turns.max() >= 3
     assert (made.weights[made.turns == 0] == 0).all()
+
+
+def test_an_embedding_read_after_a_layer_leaves_those_behind_it_alone(model, writer):
+    made = Lesson(
+        "text", "A red star moves left.", (one_word("text", sampled("easy", "train", 1), generator(1)),), None
+    )
+    row = written(writer, made)
+    inputs = collated([row], [])
+    layers = _states(model, inputs)
+    last = model.model(**inputs).last_hidden_state
+    torch.testing.assert_close(normed(model, layers, None), last)
+    torch.testing.assert_close(normed(model, layers, 2), last)
+    normed(model, layers, 1).sum().backward()
+    first, second = model.model.language_model.layers
+    assert all(weight.grad is not None for weight in first.mlp.parameters())
+    assert all(weight.grad is None for weight in second.parameters())
+    model.zero_grad()

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from reelspace.embed.qwen_vl.pixels import normalised, patchified
 from reelspace.media.policy import Centres
 from reelspace.worlds.render import picture
-from reelspace.worlds.sample import Random, Split, generator
+from reelspace.worlds.sample import Profile, Random, Split, generator
 from reelspace.worlds.scene import Scene
 from reelspace.worlds.tiny import tokens
 from reelspace.worlds.tiny.lessons import (
@@ -22,6 +22,7 @@ from reelspace.worlds.tiny.lessons import (
     Lesson,
     Medium,
     lesson,
+    opposed,
     retold,
     sampled,
     true_of,
@@ -29,7 +30,7 @@ from reelspace.worlds.tiny.lessons import (
     twin,
 )
 from reelspace.worlds.tiny.model import CUT
-from reelspace.worlds.tiny.tokens import Writer, Written
+from reelspace.worlds.tiny.tokens import Turn, Writer, Written
 
 if TYPE_CHECKING:
     import torch
@@ -49,6 +50,7 @@ class Plan:
         plainly: captions are told in one wording.
         timely: how often a kind of question is asked that one frame does not answer, to once of the others.
         asked: share of the turns that are not judged that are questions; the others ask for captions.
+        opposed: texts of a video and its twin that are asked of both, at most.
     """
 
     until: int
@@ -60,15 +62,15 @@ class Plan:
     plainly: bool = False
     timely: int = 1
     asked: float = 0.65
+    opposed: int = 0
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """Lessons of a batch by medium.
+    """Lessons of a batch by medium. Every other video differs from the one before in one thing.
 
     Attributes:
-        paired: how many of the videos come with a caption each, for the contrastive loss; they begin with one word,
-            and every other differs from the one before in one thing.
+        paired: how many of the videos come with a caption each, for the contrastive loss; they begin with one word.
         summed: share of the other lessons that begin with one word.
         length: most tokens of a lesson: turns that would make it longer are left out.
     """
@@ -123,16 +125,23 @@ def batch(writer: Writer, plan: Plan, sizes: Sizes, split: Split, *names: object
 
     random = generator("tiny batch", split, *names)
     shares: dict[Medium, int] = {"video": sizes.video, "image": sizes.image, "text": sizes.text}
-    lessons: list[Lesson] = []
-    for number, medium in enumerate(medium for medium, count in shares.items() for _ in range(count)):
+    scenes: list[Scene] = []
+    worlds: list[Profile] = []
+    also: list[list[Turn]] = []
+    media = [medium for medium, count in shares.items() for _ in range(count)]
+    for number, medium in enumerate(media):
         world = list(plan.worlds)[turned(random, list(plan.worlds.values()))]
-        drawn = sampled(world, split, *names, number)
-        paired = bool(plan.contrast and number < sizes.paired)
-        if paired and number % 2:
-            drawn = twin(lessons[-1].scene, random, WORLDS[world]) or drawn
-        summed = paired or bool(random.random() < sizes.summed)
-        told = (plan.judged, plan.turns, WORLDS[world], summed, plan.changes, plan.plainly, plan.timely, plan.asked)
-        lessons.append(lesson(drawn, medium, random, *told))
+        worlds.append(WORLDS[world])
+        scenes.append(sampled(world, split, *names, number))
+        also.append([])
+        if medium == "video" and number % 2 and (other := twin(scenes[-2], random, worlds[-2])):
+            scenes[-1], worlds[-1] = other, worlds[-2]
+            also[-2:] = opposed(scenes[-2], other, plan.opposed, random)
+    lessons = []
+    for number, (drawn, medium) in enumerate(zip(scenes, media, strict=True)):
+        summed = bool(plan.contrast and number < sizes.paired) or bool(random.random() < sizes.summed)
+        told = (plan.judged, plan.turns, worlds[number], summed, plan.changes, plan.plainly, plan.timely, plan.asked)
+        lessons.append(lesson(drawn, medium, random, *told, also[number]))
     rows = [written(writer, made, sizes.length) for made in lessons]
     return Batch(
         inputs=collated(rows, lessons),

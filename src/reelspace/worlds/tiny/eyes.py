@@ -31,8 +31,13 @@ OF_THINGS = {"form": FORMS, "colour": ("", *COLOURS), "texture": TEXTURES}
 OF_WORLDS = {"background": BACKGROUNDS, "light": LIGHTS, "style": STYLES}
 WAYS = ("nowhere", "left", "right", "up", "down", "askew")
 OF_CHANGES = {"way": WAYS, "growing": ("", "in", "out"), "turning": ("", "clockwise", "anticlockwise")}
+OF_PLACES = {
+    "across": ("far left", "left", "middle", "right", "far right"),
+    "down": ("top", "high", "middle", "low", "bottom"),
+}
+"""Where in the picture a thing's middle is: a visual token knows the places of others from its own, but not its own."""
 FILMING = ("nothing", *CAMERA)
-CLASSES = OF_THINGS | OF_WORLDS | OF_CHANGES | {"filming": FILMING}
+CLASSES = OF_THINGS | OF_WORLDS | OF_CHANGES | OF_PLACES | {"filming": FILMING}
 NAMES = (
     *("x", "y", "radius", "step x", "step y", "growth", "turn", "first", "last"),
     *("camera x", "camera y", "camera zoom", "camera roll"),
@@ -110,6 +115,9 @@ def told(shot: Shot, one: int, two: int) -> dict[str, NDArray[np.generic]]:
     changes = [_changes(shot.on_screen(thing, one), shot.on_screen(thing, two)) for thing in shot.things]
     for column, name in enumerate(OF_CHANGES):
         table[name] = np.array([changes[k][column] if k >= 0 else -1 for k in owner], dtype=np.int64)
+    places = [_place(shot.on_screen(thing, one), shot.on_screen(thing, two)) for thing in shot.things]
+    for column, name in enumerate(OF_PLACES):
+        table[name] = np.array([places[k][column] if k >= 0 else -1 for k in owner], dtype=np.int64)
     table["filming"] = np.full(len(owner), _filming(shot.camera.pose(one), shot.camera.pose(two)), dtype=np.int64)
     table["numbers"] = _numbers(shot, one, two, owner)
     return table
@@ -136,6 +144,15 @@ def _changes(was: Pose, now: Pose) -> tuple[int, int, int]:
     """Numbers of the way a thing goes, of whether it grows or shrinks, and of how it turns."""
     dx, dy, zoom, turn = _change(was, now)
     return _way(dx, dy, 0.2), _sign(zoom, 0.3), _sign(turn, 0.25)
+
+
+def _place(was: Pose, now: Pose) -> tuple[int, int]:
+    """Numbers of where a thing is, between two frames: of five strips each way, the inner three 0.15 wide."""
+    across, down = np.searchsorted(_STRIPS, ((was.x + now.x) / 2, (was.y + now.y) / 2))
+    return int(across), int(down)
+
+
+_STRIPS = (0.275, 0.425, 0.575, 0.725)
 
 
 def _filming(was: Pose, now: Pose) -> int:

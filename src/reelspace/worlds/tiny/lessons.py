@@ -49,6 +49,8 @@ TELL = {
     "detailed": "Describe the video in detail.",
 }
 """Kind of caption → what asks for it."""
+WEIGHED = ("brief", "general", "temporal", "keywords", "object", "spatial")
+"""Kinds of caption that are judged."""
 STILL = ("where", "colour", "form", "place", "light", "count", "side")
 """Kinds of question that one frame answers."""
 ASSISTED = " Yes or No?"
@@ -58,6 +60,8 @@ WORLDS: dict[str, Profile] = {
     "easy": replace(EASY, size=(EDGE,)),
     "plain": replace(PLAIN, size=(EDGE,)),
     "full": FULL_CLIPS,
+    # One thing after the other.
+    "ordered": replace(FULL_CLIPS, camera=0.0, relations=0.0, programmes=0.6, in_turn=0.4, still=0.0),
     # For the eyes: more things to see in a picture.
     "crowded": replace(FULL_CLIPS, things=(3, 3), relations=0.1, programmes=0.0, in_turn=0.0, still=0.0),
 }
@@ -114,6 +118,7 @@ def lesson(
     plainly: bool = False,
     timely: int = 1,
     asked: float = 0.65,
+    also: Sequence[Turn] = (),
 ) -> Lesson:
     """A lesson about a scene.
 
@@ -126,6 +131,7 @@ def lesson(
             of them is what they say.
         timely: how often a kind of question is asked that one frame does not answer, to once of the others.
         asked: share of the turns that are not judged that are questions; the others ask for captions.
+        also: turns that come before those.
     """
     told = caption(drawn, "detailed", random).text if medium == "text" else ""
     known = questions(drawn, random)
@@ -134,7 +140,7 @@ def lesson(
     said = [_turn(drawn, medium, known, random, judged, profile, changes, plainly, timely, asked) for _ in range(turns)]
     frame = int(random.integers(drawn.shots[0].frames))
     first = (one_word(medium, drawn, random),) if summed else ()
-    return Lesson(medium, told, (*first, *said), drawn, frame)
+    return Lesson(medium, told, (*first, *also, *said), drawn, frame)
 
 
 def _turn(
@@ -153,7 +159,7 @@ def _turn(
     if random.random() < judged:
         if random.random() < 0.5:
             return _checked(pick(random, known), random)
-        kinds = ("brief", "general", "temporal", "keywords", "object", "spatial") if medium != "image" else told
+        kinds = WEIGHED if medium != "image" else told
         pair = match(drawn, pick(random, kinds), random, profile, int(random.integers(1, changes + 1)))
         return Turn(matched(pair.text), "Yes" if pair.match else "No", rather=matched(pair.rather))
     if random.random() < asked:
@@ -202,11 +208,30 @@ def retold(drawn: Scene, random: Random) -> tuple[Caption, Lesson]:
     return said, Lesson("text", said.text, (one_word("text", drawn, random),), drawn)
 
 
+def opposed(one: Scene, other: Scene, count: int, random: Random) -> tuple[list[Turn], list[Turn]]:
+    """Captions of two scenes that differ in one thing, each asked of both: nothing but a look tells where it is true.
+
+    Asked of one scene alone, a text is judged by what such texts mostly are: by how usual it sounds.
+
+    Args:
+        count: texts asked of each scene at most: pairs in the same words, one true of each.
+    """
+    turns: tuple[list[Turn], list[Turn]] = ([], [])
+    for kind in shuffled(random, WEIGHED * (1 + count // len(WEIGHED))):
+        wording = int(random.integers(2**32))
+        mine, theirs = (caption(drawn, kind, generator("opposed", wording)) for drawn in (one, other))
+        if len(turns[0]) + 2 > count or mine.text == theirs.text or mine.true_of(other) or theirs.true_of(one):
+            continue
+        said, rather = matched(mine.text), matched(theirs.text)
+        for number, true, false in ((0, said, rather), (1, rather, said)):
+            turns[number].extend((Turn(true, "Yes", rather=true), Turn(false, "No", rather=true)))
+    return turns
+
+
 def twin(drawn: Scene, random: Random, profile: Profile) -> Scene | None:
     """A scene that differs in one thing, of the same split: what it takes to tell them apart is that thing alone."""
-    for attribute in (
-        ("action", *shuffled(random, ATTRIBUTES)) if random.random() < 0.5 else shuffled(random, ATTRIBUTES)
-    ):
+    timely = ("action", "order") if random.random() < 0.5 else ()
+    for attribute in (*timely, *shuffled(random, ATTRIBUTES)):
         other = vary(drawn, attribute, random, 0, profile)
         if other is not None and split_of(other) == split_of(drawn):
             return other

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,6 +34,8 @@ class Recipe(Pace):
     Attributes:
         eyes: how the vision tower is taught first; it is left alone afterwards.
         temperature: of the contrastive loss.
+        layer: the layer after which the contrastive loss reads embeddings: those behind it are left to the words. None:
+            the last.
         wrong: weight of hearing where a text goes wrong.
         exam: scenes of each exam.
         vocabulary: worlds that the tokenizer is learnt from.
@@ -44,6 +46,7 @@ class Recipe(Pace):
     shape: Shape = field(default_factory=Shape)
     sizes: Sizes = field(default_factory=Sizes)
     temperature: float = 0.04
+    layer: int | None = None
     wrong: float = 0.5
     exam: int = 96
     vocabulary: int = 3000
@@ -67,6 +70,8 @@ def read(path: Path) -> Recipe:
         made = Recipe(plans=plans, eyes=Eyes(**data.pop("eyes")), shape=shape, sizes=sizes, rounds=rounds, **data)
     except (TypeError, KeyError, ValueError) as fault:
         raise ReelspaceError(f"{path} is no recipe: {fault}.") from fault
+    if made.layer is not None and not 0 <= made.layer <= made.shape.layers:
+        raise ReelspaceError(f"{path}: there is no layer {made.layer} of {made.shape.layers}.")
     if made.plans[-1].until != made.steps or (rounds and sum(steps for steps, _ in rounds) != made.steps):
         raise ReelspaceError(f"{path}: its plans and its rounds must end with step {made.steps}.")
     return made
@@ -191,12 +196,13 @@ def _loss(
     model: Qwen2_5_VLForConditionalGeneration, judge: torch.nn.Linear, made: Batch, recipe: Recipe, plan: Plan
 ) -> tuple[torch.Tensor, dict[str, float]]:
     """What a step goes down, and its parts."""
-    states = _states(model, made.inputs, made.turns)
+    layers = _states(model, made.inputs, made.turns)
+    states = layers[-1]
     parts = {"words": next_words(model, states, made), "wrong": _heard_wrong(judge, states, made.wrong)}
     weights = {"wrong": recipe.wrong, "contrast": plan.contrast}
     if made.pairs is not None:
-        videos = at(states[: len(made.pairs.videos)], made.pairs.videos)
-        texts = at(_states(model, made.pairs.inputs), made.pairs.readout)
+        videos, texts = (normed(model, states, recipe.layer) for states in (layers, _states(model, made.pairs.inputs)))
+        videos, texts = at(videos[: len(made.pairs.videos)], made.pairs.videos), at(texts, made.pairs.readout)
         parts["contrast"] = contrastive(videos, texts, made.pairs.alike, recipe.temperature)
     loss = parts["words"] + sum(weights[name] * part for name, part in parts.items() if name != "words")
     return loss, {name: round(part.item(), 4) for name, part in parts.items()}
@@ -204,8 +210,10 @@ def _loss(
 
 def _states(
     model: Qwen2_5_VLForConditionalGeneration, inputs: dict[str, torch.Tensor], turns: torch.Tensor | None = None
-) -> torch.Tensor:
-    """The last states `[n, length, d]`, given visual tokens in the place of pixels; of turns each on its own."""
+) -> tuple[torch.Tensor, ...]:
+    """The states `[n, length, d]` before the first layer and after each, the last of them normed; given visual tokens
+    in the place of pixels. Turns are each on their own.
+    """
     from transformers.modeling_outputs import BaseModelOutputWithPooling
 
     pixels = {medium: names[0] for medium, names in SEEN.items()}
@@ -219,7 +227,18 @@ def _states(
         positions, _ = model.model.get_rope_index(**given)
         given["position_ids"] = apart(positions, turns)
         given["attention_mask"] = {"full_attention": visible(turns, given["attention_mask"])}
-    states: torch.Tensor = model.model(**given, mm_encoder_outputs=seen).last_hidden_state
+    made = model.model(**given, mm_encoder_outputs=seen, output_hidden_states=True)
+    states: tuple[torch.Tensor, ...] = made.hidden_states
+    return states
+
+
+def normed(
+    model: Qwen2_5_VLForConditionalGeneration, layers: Sequence[torch.Tensor], layer: int | None
+) -> torch.Tensor:
+    """The states after a layer (None: the last) as the model's head would take them."""
+    if layer is None or layer == len(layers) - 1:
+        return layers[-1]
+    states: torch.Tensor = model.model.language_model.norm(layers[layer])
     return states
 
 
