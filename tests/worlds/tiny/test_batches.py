@@ -133,6 +133,16 @@ def test_a_text_that_is_judged_is_true_of_one_twin_and_false_of_the_other():
     assert found > 40
 
 
+def test_only_so_many_pairs_of_a_batch_are_twins_and_judge_each_others_texts(writer):
+    plan = Plan(4, {"plain": 1.0}, 0.0, 0.0, 2, twins=2, opposed=4)
+    judged = np.zeros(6)
+    for number in range(4):
+        made = batch(writer, plan, SIZES, "train", 0, number)
+        judged += (made.wrong[:6] >= 0).any(dim=1).numpy()
+    assert (judged[:4] > 0).all()
+    assert (judged[4:] == 0).all()
+
+
 @pytest.mark.parametrize(("timely", "share"), [(1, 1 / 2), (3, 3 / 4)])
 def test_what_takes_time_is_asked_as_often_as_the_plan_says(timely, share):
     asked = [Question(f"{kind}?", "", (), kind) for kind in ("colour", "colour", "place", "direction", "last")]

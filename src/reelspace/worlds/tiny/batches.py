@@ -50,6 +50,7 @@ class Plan:
         plainly: captions are told in one wording.
         timely: how often a kind of question is asked that one frame does not answer, to once of the others.
         asked: share of the turns that are not judged that are questions; the others ask for captions.
+        twins: how many pairs of videos differ in one thing, at most: they tell what decides, the others are more to see.
         opposed: texts of a video and its twin that are asked of both, at most.
     """
 
@@ -62,12 +63,13 @@ class Plan:
     plainly: bool = False
     timely: int = 1
     asked: float = 0.65
+    twins: int = 0
     opposed: int = 0
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """Lessons of a batch by medium. Every other video differs from the one before in one thing.
+    """Lessons of a batch by medium. Two videos each are a pair.
 
     Attributes:
         paired: how many of the videos come with a caption each, for the contrastive loss; they begin with one word.
@@ -134,7 +136,8 @@ def batch(writer: Writer, plan: Plan, sizes: Sizes, split: Split, *names: object
         worlds.append(WORLDS[world])
         scenes.append(sampled(world, split, *names, number))
         also.append([])
-        if medium == "video" and number % 2 and (other := twin(scenes[-2], random, worlds[-2])):
+        paired = medium == "video" and number % 2 and number // 2 < plan.twins
+        if paired and (other := twin(scenes[-2], random, worlds[-2])):
             scenes[-1], worlds[-1] = other, worlds[-2]
             also[-2:] = opposed(scenes[-2], other, plan.opposed, random)
     lessons = []
