@@ -34,6 +34,12 @@ Changes = Sequence[tuple[str, str, str]]
 """What is compared: from, to, and what the change is."""
 
 
+def settings(path: Path) -> dict[str, Any]:
+    """What a file of settings says; where it is `like` another, the rest is as there."""
+    told = tomllib.loads(path.read_text("utf-8"))
+    return {**settings(path.parent / told["like"]), **told} if "like" in told else told
+
+
 def found(folder: Path) -> list[dict[str, Any]]:
     """All results, in the order of their names."""
     return [json.loads(path.read_text("utf-8")) for path in sorted(folder.glob("*-*.json"))]
@@ -332,7 +338,7 @@ def main() -> None:
     parser.add_argument("--results", type=Path)
     parser.add_argument("--output", type=Path)
     asked = parser.parse_args()
-    told = tomllib.loads(asked.settings.read_text("utf-8"))
+    told = settings(asked.settings)
     folder = asked.results or HERE / told["results"]
     rows = found(folder)
     start = whole(json.loads((folder / "start.json").read_text("utf-8")))

@@ -13,7 +13,6 @@ import json
 import shutil
 import sys
 import time
-import tomllib
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -95,6 +94,7 @@ def mixture(told: dict[str, Any], arm: dict[str, Any], part: float) -> list[dict
             "source": task.get("source", f"{plain(name)}.jsonl"),
             "root": task.get("root"),
             "batch_size": task["batch"],
+            "hard_negatives": arm.get("negatives", 0),
             "rows": max(task["batch"], round(task["rows"] * more * part)),
         }
         for name, task in chosen.items()
@@ -102,9 +102,9 @@ def mixture(told: dict[str, Any], arm: dict[str, Any], part: float) -> list[dict
 
 
 def config(told: dict[str, Any], arm: dict[str, Any], seed: int, work: Path, output: Path, part: float = 1.0) -> Config:
-    """A run of an arm: all but its schedule, and for the base its tasks, is the same for all."""
+    """A run of an arm: all but its schedule, its tasks and what it names of the training is the same for all."""
     declared = mixture(told, arm, part)
-    schedule = {"pairs": told["pairs"], **arm["schedule"]}
+    schedule = {"pairs": told["pairs"], **arm.get("schedule", {"kind": "proportional"})}
     if schedule["kind"] == "fixed":
         sizes = {task["name"]: task["rows"] / task["batch_size"] for task in declared}
         schedule["weights"] = {name: size * (2 if name in VIDEOS else 1) for name, size in sizes.items()}
@@ -116,6 +116,7 @@ def config(told: dict[str, Any], arm: dict[str, Any], seed: int, work: Path, out
             **{"max_steps": max(1, round(steps * part)), "learning_rate": told["rate"], "warmup_steps": told["warmup"]},
             **{"lora": None, "frozen": ["vision"], "precision": "fp32", "gradient_checkpointing": False},
             **{"workers": 0, "log_every": 1, "save_every": 100_000, "weight_decay": 0.01},
+            **arm.get("training", {}),
         }
     )
 
@@ -179,7 +180,9 @@ def say(line: str) -> None:
 def main() -> None:
     first = argparse.ArgumentParser(add_help=False)
     first.add_argument("--settings", type=Path, default=HERE / "ablation.toml")
-    told = tomllib.loads(first.parse_known_args()[0].settings.read_text("utf-8"))
+    from report import settings
+
+    told = settings(first.parse_known_args()[0].settings)
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, parents=[first]
     )
