@@ -416,6 +416,6 @@ def _about(shot: Shot, thing: Thing, random: Random) -> list[Question]:
             asked.append(Question(f"Which way does the {thing.name} go?", act, ways, "direction"))
     if len(thing.acts) > 2:
         done = tuple(map(deed, thing.acts))
-        asked.append(Question(f"What does the {thing.name} do first?", done[0], tuple(sorted(done)), "first"))
-        asked.append(Question(f"What does the {thing.name} do last?", done[-1], tuple(sorted(done)), "last"))
+        for when, act in (("first", done[0]), ("last", done[-1])):
+            asked.append(Question(f"At {when}, what does the {thing.name} do?", act, tuple(sorted(done)), when))
     return asked
