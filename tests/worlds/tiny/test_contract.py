@@ -6,11 +6,9 @@ import torch
 
 from reelspace.embed import load
 from reelspace.embed.qwen_vl.readout import Readout
-from reelspace.errors import ReelspaceError
 from reelspace.item import Frames, Item
 from reelspace.worlds.tiny import tokens
 from reelspace.worlds.tiny.batches import clip, collated, written
-from reelspace.worlds.tiny.contract import written as write
 from reelspace.worlds.tiny.exam import states
 from reelspace.worlds.tiny.lessons import ONE_WORD, Lesson, sampled
 from reelspace.worlds.tiny.model import READOUT, Shape, build
@@ -19,14 +17,15 @@ from reelspace.worlds.tiny.tokens import Turn
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory, writer):
-    """A run as `worlds train` leaves it, but untrained and from before contracts."""
+    """A model as `worlds train` leaves it, but untrained."""
     from transformers.utils.logging import disable_progress_bar
 
     disable_progress_bar()
     run = tmp_path_factory.mktemp("run")
     shape = Shape(hidden=64, layers=2, heads=2, inner=64, vision_hidden=32, vision_layers=1, vision_inner=32)
-    build(shape, 0).save_pretrained(run / "model")
-    tokens.save(writer.tokenizer, run / "model")
+    build(shape, 0).save_pretrained(run)
+    tokens.save(writer.tokenizer, run)
+    Readout.of(READOUT).write(run)
     return run
 
 
@@ -49,7 +48,7 @@ def items(made):
 
 
 def test_prompts_pixels_and_vectors_are_those_of_the_lessons(folder, writer):
-    model = load(str(write(folder)))
+    model = load(str(folder))
     assert model.readout == Readout.of(READOUT)
     made = lessons()
     for lesson, item in zip(made, items(made), strict=True):
@@ -66,8 +65,3 @@ def test_prompts_pixels_and_vectors_are_those_of_the_lessons(folder, writer):
         with torch.inference_mode():
             expected = states(model.module.backbone, writer, [lesson])[0]
         np.testing.assert_allclose(found[:, row], expected, atol=1e-5, err_msg=str(item))
-
-
-def test_a_folder_without_a_model_is_refused(tmp_path):
-    with pytest.raises(ReelspaceError, match="holds no model"):
-        write(tmp_path)

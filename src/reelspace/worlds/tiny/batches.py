@@ -50,7 +50,7 @@ class Plan:
         plainly: captions are told in one wording.
         timely: how often a kind of question is asked that one frame does not answer, to once of the others.
         asked: share of the turns that are not judged that are questions; the others ask for captions.
-        twins: how many pairs of videos differ in one thing, at most: they tell what decides, the others are more to see.
+        twins: how many pairs of videos differ in one thing, at most; the others are more to see.
         opposed: texts of a video and its twin that are asked of both, at most.
     """
 

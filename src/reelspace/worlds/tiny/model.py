@@ -46,7 +46,7 @@ READOUT: dict[str, Any] = {
     "timed": False,
     "max_length": 2048,
 }
-"""How an embedding is read from it: where the one word would be said."""
+"""How an embedding is read from it: where the one word would be said, after the layer that was trained for it."""
 
 
 def build(shape: Shape, seed: int) -> Qwen2_5_VLForConditionalGeneration:

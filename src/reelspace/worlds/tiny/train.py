@@ -108,12 +108,12 @@ def train(recipe: Recipe, folder: Path, seed: int, say: Callable[[str], None] = 
             _save(folder, row, model, judge, steps, number + 1)
             say(f"{json.dumps(row)} {pace:.2f} steps/s")
             began, done = time.monotonic(), number + 1
-    publish(model, folder / "model")
+    publish(model, folder / "model", recipe.layer)
     tokens.save(writer.tokenizer, folder / "model")
 
 
-def publish(model: Qwen2_5_VLForConditionalGeneration, folder: Path) -> None:
-    """The model as transformers loads it, float16 in safetensors; and how embeddings are read from it."""
+def publish(model: Qwen2_5_VLForConditionalGeneration, folder: Path, layer: int | None) -> None:
+    """The model as transformers loads it, float16 in safetensors, and after which layer embeddings are read from it."""
     import copy
 
     import torch
@@ -121,7 +121,7 @@ def publish(model: Qwen2_5_VLForConditionalGeneration, folder: Path) -> None:
     from reelspace.embed.qwen_vl.readout import Readout
 
     copy.deepcopy(model).to(torch.float16).save_pretrained(folder)
-    Readout.of(READOUT).write(folder)
+    Readout.of({**READOUT, "layer": layer}).write(folder)
 
 
 def _tokenizer(folder: Path, worlds: int) -> Any:
