@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-EYES = ("form", "colour", "texture", "way", "growing", "turning", "filming", "background", "light")
+EYES = ("form", "colour", "texture", "way", "growing", "turning", "filming", "background", "light", "across", "down")
 PANELS = {
     "answers": ("colour", "form", "deed", "direction", "place", "light", "count", "camera", "where", "side"),
     "Yes or No (AUC)": ("check", "match brief", "match general"),
