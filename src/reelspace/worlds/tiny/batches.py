@@ -52,6 +52,7 @@ class Plan:
         asked: share of the turns that are not judged that are questions; the others ask for captions.
         twins: how many pairs of videos differ in one thing, at most; the others are more to see.
         opposed: texts of a video and its twin that are asked of both, at most.
+        settled: what is said in one word is the main thing, always; else any word that fits.
     """
 
     until: int
@@ -65,6 +66,7 @@ class Plan:
     asked: float = 0.65
     twins: int = 0
     opposed: int = 0
+    settled: bool = False
 
 
 @dataclass(frozen=True)
@@ -144,7 +146,7 @@ def batch(writer: Writer, plan: Plan, sizes: Sizes, split: Split, *names: object
     for number, (drawn, medium) in enumerate(zip(scenes, media, strict=True)):
         summed = bool(plan.contrast and number < sizes.paired) or bool(random.random() < sizes.summed)
         told = (plan.judged, plan.turns, worlds[number], summed, plan.changes, plan.plainly, plan.timely, plan.asked)
-        lessons.append(lesson(drawn, medium, random, *told, also[number]))
+        lessons.append(lesson(drawn, medium, random, *told, also[number], plan.settled))
     rows = [written(writer, made, sizes.length) for made in lessons]
     return Batch(
         inputs=collated(rows, lessons),

@@ -102,7 +102,10 @@ def keywords(drawn: Scene) -> list[str]:
 
 
 def one_word(medium: Medium, drawn: Scene, random: Random) -> Turn:
-    """The scene in one word: any that fits, so that what is expected before it is said covers them all."""
+    """The scene in one word: any that fits, so that what is expected before it is said covers them all.
+
+    The first that there is to choose is the main thing's form.
+    """
     return Turn(ONE_WORD[medium], pick(random, keywords(drawn)))
 
 
@@ -119,6 +122,7 @@ def lesson(
     timely: int = 1,
     asked: float = 0.65,
     also: Sequence[Turn] = (),
+    settled: bool = False,
 ) -> Lesson:
     """A lesson about a scene.
 
@@ -132,6 +136,7 @@ def lesson(
         timely: how often a kind of question is asked that one frame does not answer, to once of the others.
         asked: share of the turns that are not judged that are questions; the others ask for captions.
         also: turns that come before those.
+        settled: what is said in one word is the main thing, always.
     """
     told = caption(drawn, "detailed", random).text if medium == "text" else ""
     known = questions(drawn, random)
@@ -139,7 +144,7 @@ def lesson(
         known = [question for question in known if question.kind in STILL]
     said = [_turn(drawn, medium, known, random, judged, profile, changes, plainly, timely, asked) for _ in range(turns)]
     frame = int(random.integers(drawn.shots[0].frames))
-    first = (one_word(medium, drawn, random),) if summed else ()
+    first = (one_word(medium, drawn, _FIRST if settled else random),) if summed else ()
     return Lesson(medium, told, (*first, *also, *said), drawn, frame)
 
 
