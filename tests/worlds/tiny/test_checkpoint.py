@@ -81,6 +81,13 @@ def test_it_judges_statements(taught, scenes):
         assert exam.checked(*taught, scenes)[0] >= 0.8
 
 
+def test_it_judges_whole_captions_better_than_chance(taught):
+    with torch.inference_mode():
+        area, count = exam.judged(*taught, exam.drawn("full", 128), "general", "full")
+    assert count == 128
+    assert area >= 0.6
+
+
 def test_it_tells_what_it_sees(taught, scenes):
     with torch.inference_mode():
         scores = exam.captioned(*taught, scenes)
@@ -110,5 +117,5 @@ def test_its_readout_says_where_the_exam_reads_it(taught, scenes):
     )
     for items, asked in zip(given, lessons, strict=True):
         with torch.inference_mode():
-            expected = exam.states(*taught, asked)[:, -1]
+            expected = exam.states(*taught, asked)[:, model.readout.layer]
         assert np.allclose(model.encode_candidate(items), expected, atol=1e-4)
