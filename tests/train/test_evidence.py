@@ -20,6 +20,13 @@ def test_the_ablations_report_is_made_of_its_results(tmp_path):
     assert (tmp_path / "report.md").read_bytes() == (RECIPES / "pyramid-ablation" / "report.md").read_bytes()
 
 
+def test_the_report_of_the_stages_is_made_of_its_results(tmp_path):
+    folder = RECIPES / "pyramid-ablation"
+    command = [folder / "report.py", "--settings", folder / "stages.toml", "--output", tmp_path / "stages.md"]
+    subprocess.run([sys.executable, *command], cwd=ROOT, check=True)
+    assert (tmp_path / "stages.md").read_bytes() == (folder / "stages.md").read_bytes()
+
+
 def test_text_only_tunings_table_is_made_of_its_ranks():
     made = runpy.run_path(str(RECIPES / "vidvec-o" / "worlds.py"))
     found = json.loads((RECIPES / "vidvec-o" / "worlds.json").read_text("utf-8"))
