@@ -153,8 +153,12 @@ class Searchable(ABC):
         return False
 
     def _wording(self, by: str, filters: Filters, corpus: Corpus) -> Wording:
-        """The text of one of them."""
-        raise NotImplementedError
+        """The text of one of them.
+
+        Raises:
+            SignalError: none is kept here.
+        """
+        raise SignalError(f"No text of what is {by} is kept here; search by seen.")
 
     @property
     def _text_encoder(self) -> TextEncoder:
