@@ -50,12 +50,16 @@ def test_infonce_is_the_papers_equation_in_values_and_gradients(hard):
 def test_infonce_is_sentence_transformers_loss_where_both_mean_the_same():
     from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
 
-    query, positive = unit(6, 8, seed=1), unit(6, 8, seed=2)
+    raw = [unit(6, 8, seed=seed) for seed in (1, 2)]
+    query, positive = (torch.nn.functional.normalize(rows, dim=-1) for rows in raw)  # as theirs does, gradients too
     theirs = MultipleNegativesRankingLoss(
         None, scale=1 / 0.05, directions=("query_to_doc", "doc_to_query"), partition_mode="per_direction"
     ).compute_loss_from_embeddings([query, positive], None)
     ours = InfoNCE(0.05)(paired(query, positive, [], keys_of(6))).mean()
     assert ours.item() == pytest.approx(theirs.item(), abs=1e-6)
+    grown = [torch.autograd.grad(loss, raw, retain_graph=True) for loss in (ours, theirs)]
+    for one, other in zip(*grown, strict=True):
+        assert (one - other).abs().max() < 1e-5 * other.abs().max()
 
 
 def test_duplicates_are_no_negatives_of_each_other():
@@ -66,6 +70,46 @@ def test_duplicates_are_no_negatives_of_each_other():
     ours = InfoNCE(0.05)(paired(query, positive, [], keys)).mean()
     theirs = plain(query, positive, [], 0.05, left_out={(0, 2), (2, 0), (1, 3), (3, 1)})
     assert ours.item() == pytest.approx(theirs.item(), abs=1e-6)
+
+
+def named(*rows):
+    """Keys of rows of (content, what it shows) a part."""
+    return torch.tensor([[part if isinstance(part, tuple) else (part, part) for part in row] for row in rows])
+
+
+def test_parts_of_one_content_or_of_one_video_are_no_negatives_of_each_other():
+    query, positive = unit(5, 8, seed=1), unit(5, 8, seed=2)
+    keys = named(
+        (1, (10, 90)),
+        (2, (11, 90)),  # another view of the first one's video
+        (3, (10, 91)),  # what answers the first, said of another video
+        (10, (13, 92)),  # asks with what answers the first and the third
+        (5, (14, 93)),
+    )
+    ours = InfoNCE(0.05)(paired(query, positive, [], keys)).mean()
+    same = {(0, 1), (0, 2), (0, 3), (2, 3)}
+    theirs = plain(query, positive, [], 0.05, left_out=same | {(j, i) for i, j in same})
+    assert ours.item() == pytest.approx(theirs.item(), abs=1e-6)
+
+
+def test_hard_negatives_that_answer_the_same_query_in_another_row_are_left_out():
+    query, positive, *hard = (unit(3, 8, seed=seed).detach() for seed in (1, 2, 3, 4))
+    keys = named(
+        (1, (10, 90), (12, 92), (20, 80)),
+        (1, (11, 91), (21, 90), (22, 82)),  # asks as the first does; its first hard negative shows the first's video
+        (3, (12, 92), (10, 90), (3, 83)),  # its second is what it asks with
+    )
+    shown = paired(query, positive, hard, keys)
+    assert shown.spoilt().tolist() == [[False, False], [True, False], [False, True]]
+    seen = Shown()
+    seen.add(shown, InfoNCE()(shown))
+    best = [
+        max(float(query[0] @ hard[0][0]), float(query[0] @ hard[1][0])),
+        float(query[1] @ hard[1][1]),
+        float(query[2] @ hard[0][2]),
+    ]
+    margins = [float(query[n] @ positive[n]) - best[n] for n in range(3)]
+    assert seen.means()["hard_negative_margin"] == pytest.approx(sum(margins) / 3, abs=1e-6)
 
 
 def test_a_hard_negative_that_is_the_positive_is_left_out():
@@ -85,20 +129,27 @@ def test_a_margin_leaves_out_what_scores_above_the_positive():
     assert strict[0] < loose[0]
 
 
-def test_dual_softmax_is_its_definition():
+@pytest.mark.parametrize("same", [(), ((0, 2), (2, 0))])
+def test_dual_softmax_is_its_definition_in_values_and_gradients(same):
     query, positive = unit(5, 8, seed=1), unit(5, 8, seed=2)
-    ours = DualSoftmax(0.05, 0.1)(paired(query, positive, [], keys_of(5))).mean()
-    table = query @ positive.T
+    keys = keys_of(5)
+    if same:
+        keys[2, 1] = keys[0, 1]
+    ours = DualSoftmax(0.05, 0.1)(paired(query, positive, [], keys)).mean()
     losses = []
-    for scores in (table, table.T):
+    for scores in (query @ positive.T, positive @ query.T):
+        there = [[j for j in range(5) if (i, j) not in same] for i in range(5)]
         for i in range(5):
-            share = [
-                5 * torch.exp(scores[i, j] / 0.1) / sum(torch.exp(scores[k, j] / 0.1) for k in range(5))
-                for j in range(5)
-            ]
-            grown = [torch.exp(scores[i, j] * share[j] / 0.05) for j in range(5)]
-            losses.append(-torch.log(grown[i] / sum(grown)))
-    assert ours.item() == pytest.approx((sum(losses) / 10).item(), abs=1e-5)
+            share = {
+                j: 5 * torch.exp(scores[i, j] / 0.1) / sum(torch.exp(scores[k, j] / 0.1) for k in there[j])
+                for j in there[i]
+            }
+            grown = {j: torch.exp(scores[i, j] * share[j] / 0.05) for j in there[i]}
+            losses.append(-torch.log(grown[i] / sum(grown.values())))
+    theirs = sum(losses) / 10
+    assert ours.item() == pytest.approx(theirs.item(), rel=1e-5)
+    for one, other in zip(gradients(ours, query, positive), gradients(theirs, query, positive), strict=True):
+        assert (one - other).abs().max() < 1e-5 * max(1.0, other.abs().max().item())
 
 
 def test_dual_softmax_refuses_hard_negatives():

@@ -1,11 +1,12 @@
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from letters import Letters, letters
 from reelspace.errors import ReelspaceError
-from reelspace.train.mine import Mining, Share, claim, declared, embed, filled, search, write
+from reelspace.train.mine import Mining, Share, WaitingError, claim, declared, embed, filled, search, write
 from reelspace.train.mixture import TaskConfig, _opened
 from reelspace.train.probe import Cost, alignment, measured, probe
 
@@ -37,6 +38,18 @@ def test_a_probe_asks_with_the_tasks_instruction_and_draws_its_pairs_by_seed(wri
     assert set(prober.asked) == {"Find the rest."}
 
 
+def test_pairs_that_cannot_be_read_are_left_out_of_a_probe(written, tmp_path):
+    class Lenient(Letters):
+        def encode_candidate(self, items):
+            assert all(item.text for item in items)
+            return super().encode_candidate(items)
+
+    frame = {"candidate": {"text": "abcd", "image": {"path": "gone.mp4", "time": 1.0}}}
+    task = written([*PAIRS[1:], ("abc", "", frame)])
+    found = alignment(probe(Lenient(), task, pairs=100, seed=0))
+    assert found.matched == pytest.approx(np.mean([letters(q) @ letters(a) for q, a in PAIRS[1:]]), abs=1e-6)
+
+
 def test_cost_counts_what_pytorch_computes():
     import torch
 
@@ -51,8 +64,8 @@ ONE, WHOLE = Mining(), Share()
 
 def mined(task, folder, mining=ONE, share=WHOLE):
     prober = Letters()
-    embed(prober, task, folder, 26, share)
-    return search(prober, task, mining, folder, 26, share)
+    embed(prober, task, folder, share)
+    return search(prober, task, mining, folder, share)
 
 
 def test_hard_negatives_are_the_nearest_that_are_not_right(written, tmp_path):
@@ -70,6 +83,48 @@ def test_what_is_right_by_content_or_video_is_never_mined(written, tmp_path):
     assert mined(task, tmp_path / "m")[:3].tolist() == [[3]] * 3
 
 
+def test_what_answers_the_same_query_in_another_row_is_never_mined(written, tmp_path):
+    task = written([("abc", "abcd"), ("abc", "abce"), ("xyz", "abcf")])
+    assert mined(task, tmp_path / "m", Mining(count=3)).tolist() == [[2, -1, -1], [2, -1, -1], [0, 1, -1]]
+
+
+def test_copies_of_what_is_right_are_never_mined(written, tmp_path):
+    # The same words in another dress; and, for this prober, the same vector.
+    task = written([("abc", "a bcd"), ("xyz", "A BCD!"), ("mno", "dcba"), ("qrs", "abz")])
+    assert mined(task, tmp_path / "m", Mining(count=3))[0].tolist() == [3, -1, -1]
+
+
+def test_a_corpus_of_the_tasks_form_is_mined_too(written, tmp_path):
+    (tmp_path / "more").mkdir()
+    more = [
+        {"text": "abcz"},  # a candidate alone
+        {"query": {"text": "q"}, "candidate": {"text": "abcd"}},  # a row; and the first row's own answer
+        {"clip": {"path": "film.mp4"}},  # of another form
+    ]
+    (tmp_path / "more" / "corpus.jsonl").write_text("".join(json.dumps(row) + "\n" for row in more))
+    task = written(PAIRS[:3], corpus="more/corpus.jsonl")
+    prober = Letters()
+    embed(prober, task, tmp_path / "m")
+    assert prober.embedded == 4
+    found = search(prober, task, Mining(), tmp_path / "m")
+    assert found[0].tolist() == [3]
+    write(task, found, tmp_path / "mined.jsonl")
+    (first, *_) = (json.loads(line) for line in (tmp_path / "mined.jsonl").read_text().splitlines())
+    assert [one["part"]["text"] for one in first["negatives"]] == ["abcz"]
+    inside = replace(task, negatives=found, config=task.config.model_copy(update={"hard_negatives": 1}))
+    assert [part.text for part in inside.row(0).negatives] == ["abcz"]
+
+
+def test_media_of_a_corpus_are_found_from_anywhere(tmp_path):
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more" / "corpus.jsonl").write_text('{"clip": {"path": "films/z.mp4"}}\n')
+    rows = [{"query": {"text": name}, "candidate": {"clip": {"path": f"{name}.mp4"}}} for name in "ab"]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    config = TaskConfig(name="clips", source="rows.jsonl", corpus="more/corpus.jsonl", batch_size=2)
+    task = _opened(config, tmp_path, seed=0)
+    assert task.rows.item(task.candidate(2)).video.path == tmp_path / "more" / "films" / "z.mp4"
+
+
 def test_skip_and_margin_pass_over_the_likeliest_to_be_right(written, tmp_path):
     task = written(PAIRS)
     nearest = mined(task, tmp_path / "a", Mining(count=3))
@@ -85,18 +140,18 @@ def test_skip_and_margin_pass_over_the_likeliest_to_be_right(written, tmp_path):
 def test_shares_wait_for_one_another_and_find_what_one_would(written, tmp_path):
     task = written(PAIRS)
     shares = [Share(0, 2), Share(1, 2)]
-    embed(Letters(), task, tmp_path / "m", 26, shares[0])
-    with pytest.raises(ReelspaceError, match="1 of 2 shares have not embedded"):
-        search(Letters(), task, Mining(), tmp_path / "m", 26, shares[0])
-    embed(Letters(), task, tmp_path / "m", 26, shares[1])
-    parts = [search(Letters(), task, Mining(), tmp_path / "m", 26, share) for share in shares]
+    embed(Letters(), task, tmp_path / "m", shares[0])
+    with pytest.raises(WaitingError, match="1 of 2 shares have not embedded"):
+        search(Letters(), task, Mining(), tmp_path / "m", shares[0])
+    embed(Letters(), task, tmp_path / "m", shares[1])
+    parts = [search(Letters(), task, Mining(), tmp_path / "m", share) for share in shares]
     assert filled(parts).tolist() == mined(task, tmp_path / "one").tolist()
 
 
 def test_nothing_is_embedded_twice(written, tmp_path):
     task, prober = written(PAIRS), Letters()
     for _ in range(2):
-        embed(prober, task, tmp_path / "m", 26)
+        embed(prober, task, tmp_path / "m")
     assert prober.embedded == len(PAIRS)
 
 

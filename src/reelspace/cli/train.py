@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from reelspace.train.probe import Cost
 
 train = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
 
@@ -70,7 +73,7 @@ def probe(
     from dataclasses import asdict
 
     from reelspace.embed import load
-    from reelspace.train.config import read
+    from reelspace.train.config import located, read
     from reelspace.train.mixture import Mixture
     from reelspace.train.probe import Cost, alignment, measured
     from reelspace.train.probe import probe as sums
@@ -78,11 +81,14 @@ def probe(
 
     made = read(config)
     tasks = Mixture(made.mixture, config.parent, made.seed).tasks
-    prober, cost, found = load(model or made.schedule.prober or made.model), Cost(), {}
+    named = model or made.schedule.prober
+    prober = load(located(named, config.parent)) if named else load(located(made.model, config.parent), **made.options)
+    cost, found = Cost(), {}
     with measured(cost):
         for task in tasks:
             found[task.name] = alignment(sums(prober, task, made.schedule.pairs, made.seed))
             typer.echo(f"probed {task.name}", err=True)
+    typer.echo(f"It took {_told(cost)}.", err=True)
     names = tuple(task.name for task in tasks)
     pyramid = Pyramid(made.schedule.sigma_min, made.schedule.sigma_max, made.schedule.score)
     shares = [
@@ -111,6 +117,11 @@ def probe(
         )
 
 
+def _told(cost: Cost) -> str:
+    counted = f" and {cost.flops:.2g} floating-point operations" if cost.flops else ""  # only PyTorch's are counted
+    return f"{cost.seconds:.0f} s{counted}"
+
+
 @train.command()
 def mine(
     config: ConfigFile,
@@ -129,8 +140,9 @@ def mine(
 ) -> None:
     """Find hard negatives for the rows of every task: near the query, and not what it asks for.
 
-    `DIR/TASK.jsonl` is the task's rows with them, a source like any other. A run that was stopped goes on. With
-    --shard each share is run twice: once to embed its candidates, and again when all shares have.
+    They are found among the candidates of the task's other rows, and of its `corpus` where it has one. `DIR/TASK.jsonl`
+    is the task's rows with them, a source like any other. A run that was stopped goes on. With --shard each share is
+    run twice: once to embed its candidates (the exit code is then 1), and again when all shares have.
 
     \b
     Examples
@@ -138,17 +150,27 @@ def mine(
       reelspace train mine --config run.yaml --model gve-3b --output mined/ --shard 3/8
     """
     from reelspace.embed import load
+    from reelspace.errors import ExitCode
     from reelspace.train.config import read
-    from reelspace.train.mine import Mining, mined
+    from reelspace.train.mine import Mining, WaitingError, mined, spent
     from reelspace.train.mixture import Mixture
 
     made = read(config)
     mining = Mining(count, skip, margin, depth)
-    prober = load(model)
+    prober, waiting = load(model), []
     for task in Mixture(made.mixture, config.parent, made.seed).tasks:
-        with typer.progressbar(length=1000, label=task.name, file=typer.get_text_stream("stderr")) as bar:
-            path = mined(prober, task, mining, output, shard, lambda part, bar=bar: bar.update(part))  # type: ignore[misc]
-        typer.echo(path)
+        try:
+            with typer.progressbar(length=1000, label=task.name, file=typer.get_text_stream("stderr")) as bar:
+                path = mined(prober, task, mining, output, shard, lambda part, bar=bar: bar.update(part))  # type: ignore[misc]
+        except WaitingError as error:  # of this task; the others can go on
+            waiting.append(str(error))
+        else:
+            typer.echo(path)
+        typer.echo(f"{task.name}: {_told(spent(output, task))} so far.", err=True)
+    for reason in waiting:
+        typer.echo(reason, err=True)
+    if waiting:
+        raise typer.Exit(ExitCode.SOME_FAILED)
 
 
 @train.command()
@@ -186,22 +208,52 @@ def data(
 
 @train.command()
 def plot(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN…", help="Output folders of runs.")],
+    runs: Annotated[
+        list[Path] | None, typer.Argument(metavar="RUN…", help="Output folders of runs.", show_default=False)
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option("-c", "--config", metavar="FILE", help="Also the run of this file.", show_default=False),
+    ] = None,
     output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="A .png, .svg or .pdf.")] = Path(
         "curves.png"
     ),
     window: Annotated[int, typer.Option(metavar="N", min=1, help="Steps of the moving mean.")] = 200,
 ) -> None:
-    """Draw how runs went: loss, scores and gaps, raw, as a moving mean, and with its band.
+    """Draw how runs went: loss, scores and gaps, raw, as a moving mean, and with its band; below them, for each task,
+    what the prober found and how many steps it was given.
 
     \b
     Examples
       reelspace train plot runs/mine --output mine.png
+      reelspace train plot --config run.yaml
       reelspace train plot runs/pyramid runs/uniform --output both.svg
     """
+    from reelspace.errors import ReelspaceError
+    from reelspace.train.config import read
     from reelspace.train.plot import plot as draw
 
-    typer.echo(draw(runs, output, window))
+    folders = list(runs or ())
+    if config is not None:
+        folders.append(config.parent / read(config).output)
+    if not folders:
+        raise ReelspaceError("Nothing to draw: give the output folder of a run, or its --config.")
+    typer.echo(draw(folders, output, window))
+
+
+@train.command()
+def preset(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="gve-3b or gve-7b.")],
+) -> None:
+    """Print the run by which the paper trained a model, with its mixture: to be kept, and its sources filled in.
+
+    \b
+    Example
+      reelspace train preset gve-3b > run.yaml
+    """
+    from reelspace.train.config import published
+
+    typer.echo(published(name), nl=False)
 
 
 @train.command()

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from reelspace.errors import ReelspaceError
 from reelspace.train.losses import Criterion, DualSoftmax, InfoNCE, Matryoshka
 from reelspace.train.mine import Mining
-from reelspace.train.mixture import MixtureConfig
+from reelspace.train.mixture import PRESETS, MixtureConfig, preset
 from reelspace.train.schedule import Fixed, LossWeighted, Proportional, Pyramid, RoundRobin, Schedule, Uniform
 
 LOG = "log.jsonl"
@@ -41,7 +41,8 @@ class ScheduleConfig(_Section):
     weights: dict[str, float] = Field(default_factory=dict)
     """Of the fixed schedule: task → weight."""
     prober: str | None = None
-    """The embedder that probes before the first epoch (the paper: GME-7B); left out, the model itself as it begins."""
+    """The embedder that probes and mines before the first epoch (the paper: GME-7B); left out, the model itself as it
+    begins."""
     pairs: int = Field(default=256, ge=2)
     """N, how many pairs of each task are probed; the paper does not say."""
 
@@ -102,7 +103,10 @@ class Config(_Section):
     """A run."""
 
     model: str
-    """A model that `reelspace.load` knows and that can be trained: a Qwen-VL model with its readout."""
+    """A model that `reelspace.load` knows and that can be trained: a Qwen-VL model with its readout. The name of a
+    folder begins at the configuration's own."""
+    contract: str | None = None
+    """A preset whose readout the model is read by, where it has none of its own: `gve-3b` for the plain Qwen2.5-VL."""
     output: Path
     """Where checkpoints, logs and the trained model go."""
     mixture: MixtureConfig
@@ -138,6 +142,11 @@ class Config(_Section):
     failures: float = Field(default=0.01, ge=0, le=1)
     """Share of rows that may be unreadable; another of the task takes the place of each."""
 
+    @property
+    def options(self) -> dict[str, str]:
+        """What the model is loaded with."""
+        return {} if self.contract is None else {"contract": self.contract}
+
     @model_validator(mode="after")
     def _still_eyes(self) -> Config:
         if self.memory is not None and "vision" not in self.frozen:
@@ -145,6 +154,12 @@ class Config(_Section):
                 "what the eyes see can be kept only while they are frozen: freeze vision or leave out memory"
             )
         return self
+
+
+def located(model: str, base: Path) -> str:
+    """The name of a model, or the whole path of a folder that is called so from `base` on."""
+    folder = base / model
+    return str(folder.resolve()) if folder.is_dir() else model
 
 
 def read(path: Path, **overrides: Any) -> Config:
@@ -165,3 +180,43 @@ def read(path: Path, **overrides: Any) -> Config:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"])) or "the file"
         raise ReelspaceError(f"{path}: {place}: {first['msg'].lower()}") from None
+
+
+def published(name: str) -> str:
+    """The run by which the paper trained a model, as YAML: its Table 9, with its mixture (Tables 6 and 7) of which only
+    the sources are to be filled in.
+
+    Args:
+        name: `gve-3b` or `gve-7b`.
+
+    Raises:
+        ReelspaceError: there is no such preset.
+    """
+    import yaml
+
+    if name not in PRESETS:
+        raise ReelspaceError(f"There is no preset “{name}”; there are {' and '.join(PRESETS)}.")
+    size = name.removeprefix("gve-").upper()
+    settings = Config.model_validate(
+        {
+            "model": f"Qwen/Qwen2.5-VL-{size}-Instruct",
+            "contract": name,
+            "output": f"runs/{name}",
+            "mixture": {"preset": name, "partial": True},
+        }
+    ).model_dump(mode="json", exclude={"mixture"}, exclude_none=True)
+    head, rest = {key: settings.pop(key) for key in ("model", "contract", "output")}, settings
+    lines = [
+        f"# {name.upper()} as it was published: settings of its Table 9, tasks of its Tables 6 and 7. What the paper",
+        "# leaves open has our defaults. Its first prober is GME-7B (schedule.prober); its batch of 1024 and more is",
+        "# that of all processes together.",
+        yaml.safe_dump(head, sort_keys=False),
+        "mixture:",
+        f"  preset: {name}",
+        "  partial: true  # tasks that have no source are left out: take away the lines of those that you do without",
+        "  sources:  # where your copies lie, as rows of a query, its candidate and hard negatives",
+    ]
+    for task in preset(name):
+        held = f"{task.formats}; rows {task.rows:,}; a batch {task.batch_size}; hard negatives {task.hard_negatives}"
+        lines.append(f"    {task.name}: rows/{task.name.replace(' ', '-').replace('>', '2')}.jsonl  # {held}")
+    return "\n".join([*lines, "", yaml.safe_dump(rest, sort_keys=False)])

@@ -112,9 +112,10 @@ def _parts(row: Row, hard: int) -> list[Any]:
     return [row.query, row.candidate, *row.negatives[:hard], *[row.candidate] * (hard - len(row.negatives))]
 
 
-def _keys(row: Row, hard: int) -> list[int]:
-    parts = _parts(row, hard)
-    return [content(parts[0]), *map(key, parts[1:])]
+def _keys(row: Row, hard: int) -> list[tuple[int, int]]:
+    """What each part is, and what it shows. Queries are told apart by what they are alone: many ask for one video."""
+    query, *others = _parts(row, hard)
+    return [(content(query), content(query)), *((content(part), key(part)) for part in others)]
 
 
 def decoded(item: Item, sampling: Sampling) -> Item:

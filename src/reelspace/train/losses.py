@@ -32,9 +32,9 @@ class Pairs:
         positive: float `[B, d]`: their candidates.
         negative: float `[B, K, d]`: each query's own hard negatives; K may be 0.
         queries, candidates: float `[W·B, d]`: the queries and candidates of all processes.
-        keys: int64 `[B, 2 + K]`: of each own row what names its query, its positive and its negatives: equal keys,
-            equal content.
-        all_keys: int64 `[W·B, 2 + K]`.
+        keys: int64 `[B, 2 + K, F]`: of each own row what names its query, its positive and its negatives, in F ways:
+            first by content, then by what it shows. Two parts that agree in any way are no negatives of each other.
+        all_keys: int64 `[W·B, 2 + K, F]`.
         offset: the place of the first own row among all.
     """
 
@@ -55,19 +55,43 @@ class Pairs:
         return torch.arange(self.offset, self.offset + len(self.query), device=self.query.device)
 
     def alike(self) -> Tensor:
-        """Bool `[B, W·B]`: another row's query or candidate is the same as this row's, so that neither is a negative of
-        the other; never so for a row and itself.
+        """Bool `[B, W·B]`: the rows whose candidates are no negatives of this row's query, nor their queries of this
+        row's candidate; never so for a row and itself.
         """
-        same = (self.keys[:, None, 0] == self.all_keys[None, :, 0]) | (
-            self.keys[:, None, 1] == self.all_keys[None, :, 1]
-        )
-        same[range(len(self.own)), self.own] = False
-        return same
+        return self.whole()[self.own]
+
+    def whole(self) -> Tensor:
+        """Bool `[W·B, W·B]`: the same of all rows: they ask the same, or are answered by the same, or one asks with
+        what answers the other.
+        """
+        query, answer = self.all_keys[:, 0], self.all_keys[:, 1]
+        echo = query[:, None, 0] == answer[None, :, 0]
+        same = self._asked() | _agree(answer[:, None], answer[None]) | echo | echo.T
+        return same.fill_diagonal_(False)
 
     def spoilt(self) -> Tensor:
-        """Bool `[B, K]`: a hard negative that is in truth the query's positive, by its key."""
-        right = self.keys[:, 1:2]
-        return self.keys[:, 2:] == right
+        """Bool `[B, K]`: a hard negative that is in truth right: this row's candidate, or one of a row that asks the
+        same; or that is what the query asks with.
+        """
+        asked, answer = self._asked()[self.own], self.all_keys[:, 1]
+        hard = self.keys[:, 2:]
+        right = (_agree(hard[:, :, None], answer[None, None]) & asked[:, None]).any(dim=2)
+        return right | (hard[..., 0] == self.keys[:, :1, 0])
+
+    def _asked(self) -> Tensor:
+        """Bool `[W·B, W·B]`: rows with one query."""
+        content = self.all_keys[:, 0, 0]
+        return content[:, None] == content[None]
+
+
+def _agree(one: Tensor, other: Tensor) -> Tensor:
+    """Whether keys `[…, F]` agree in any way: bool `[…]`."""
+    return (one == other).any(dim=-1)
+
+
+def _wide(rows: Tensor) -> Tensor:
+    """In 32 bits at least: 16 are too coarse for cosines that are divided by 0.03."""
+    return rows if rows.element_size() > 4 else rows.float()
 
 
 class Criterion(Protocol):
@@ -94,9 +118,9 @@ class InfoNCE:
         import torch
 
         alike, own = pairs.alike(), pairs.own
-        there = pairs.query.float() @ pairs.candidates.float().T
-        back = pairs.positive.float() @ pairs.queries.float().T
-        hard = torch.einsum("bd,bkd->bk", pairs.query.float(), pairs.negative.float())
+        there = _wide(pairs.query) @ _wide(pairs.candidates).T
+        back = _wide(pairs.positive) @ _wide(pairs.queries).T
+        hard = torch.einsum("bd,bkd->bk", _wide(pairs.query), _wide(pairs.negative))
         right = there.gather(1, own[:, None])
         there = self._masked(there, alike, right, own)
         back = self._masked(back, alike, right, own)
@@ -133,12 +157,12 @@ class DualSoftmax:
 
         if pairs.negative.shape[1]:
             raise ReelspaceError("The dual-softmax loss takes no hard negatives; leave them out of the task.")
-        alike, own = pairs.alike(), pairs.own
-        whole = pairs.queries.float() @ pairs.candidates.float().T
+        same, own = pairs.whole(), pairs.own
+        whole = _wide(pairs.queries) @ _wide(pairs.candidates).T
         losses = []
         for table in (whole, whole.T):
-            share = torch.softmax(table / self.prior, dim=0) * len(table)
-            logits = (table * share / self.temperature)[own].masked_fill(alike, float("-inf"))
+            share = torch.softmax((table / self.prior).masked_fill(same, float("-inf")), dim=0) * len(table)
+            logits = (table * share / self.temperature).masked_fill(same, float("-inf"))[own]
             losses.append(torch.nn.functional.cross_entropy(logits, own, reduction="none"))
         return (losses[0] + losses[1]) / 2
 
@@ -179,7 +203,7 @@ def paired(query: Tensor, positive: Tensor, negatives: Sequence[Tensor], keys: T
     Args:
         query, positive: `[B, d]`.
         negatives: K tensors `[B, d]`.
-        keys: int64 `[B, 2 + K]`.
+        keys: int64 `[B, 2 + K, F]`, or `[B, 2 + K]` where each part has one name.
         gather: whether the other processes' pairs are negatives too; gradients flow back to them.
     """
     import torch
@@ -192,6 +216,7 @@ def paired(query: Tensor, positive: Tensor, negatives: Sequence[Tensor], keys: T
 
     hard = torch.stack(list(negatives), dim=1) if negatives else query.new_zeros(len(query), 0, query.shape[1])
     offset = torch.distributed.get_rank() * len(query) if spread else 0
+    keys = keys[..., None] if keys.ndim == 2 else keys
     return Pairs(query, positive, hard, everyone(query), everyone(positive), keys, _gathered(keys, spread), offset)
 
 
@@ -215,7 +240,7 @@ class Shown:
             candidates.
         gap: sum of how far the pair stands above the best other candidate of the batch.
         margin: sum of how far it stands above its best hard negative; of `hard` rows.
-        hard: pairs that have hard negatives.
+        hard: pairs that have hard negatives, those that are in truth right left out.
     """
 
     rows: int = 0
@@ -231,7 +256,7 @@ class Shown:
         import torch
 
         with torch.no_grad():
-            scores = pairs.query.float() @ pairs.candidates.float().T
+            scores = _wide(pairs.query) @ _wide(pairs.candidates).T
             right = scores.gather(1, pairs.own[:, None])[:, 0]
             others = scores.masked_fill(pairs.alike(), float("-inf"))
             others[range(len(right)), pairs.own] = float("-inf")
@@ -242,9 +267,10 @@ class Shown:
             self.mean += float(scores.mean(dim=1).sum())
             self.gap += float((right - nearest)[nearest.isfinite()].sum())
             if pairs.negative.shape[1]:
-                hard = torch.einsum("bd,bkd->bk", pairs.query.float(), pairs.negative.float()).max(dim=1).values
-                self.margin += float((right - hard).sum())
-                self.hard += len(right)
+                hard = torch.einsum("bd,bkd->bk", _wide(pairs.query), _wide(pairs.negative))
+                best = hard.masked_fill(pairs.spoilt(), float("-inf")).max(dim=1).values
+                self.margin += float((right - best)[best.isfinite()].sum())
+                self.hard += int(best.isfinite().sum())
 
     def means(self) -> dict[str, float]:
         """The means, under the names they are logged by."""

@@ -1,8 +1,9 @@
-"""Hard negatives: for every query of a task, candidates of other rows that a prober finds near it (GVE §3.3).
+"""Hard negatives: for every query of a task, candidates that a prober finds near it (GVE §3.3): those of other rows,
+and of a corpus where the task has one.
 
 Candidates are embedded once each into a store of the engine's own, so that mining can be stopped and gone on with, and
-a store of many is searched exactly. A positive is never its own negative: whatever has its content or shows its video
-is left out.
+a store of many is searched exactly. What is right is never a negative: whatever has the content of the positive, shows
+its video, is a copy of it, or answers the same query in another row is left out.
 """
 
 from __future__ import annotations
@@ -13,22 +14,33 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from reelspace.embed.base import Embedder
-from reelspace.errors import ReelspaceError
+from reelspace.embed.base import Embedder, Vectors
+from reelspace.errors import ExitCode, ReelspaceError
 from reelspace.index.base import Found
 from reelspace.index.exact import MatrixStore
 from reelspace.synth.shards import aside, write_json, write_text
 from reelspace.train.mixture import Task
-from reelspace.train.probe import Encoder, encoded_candidates, encoded_queries
-from reelspace.train.rows import Row, content, key
+from reelspace.train.probe import Cost, Encoder, encoded_candidates, encoded_queries, measured
+from reelspace.train.rows import Row, content, key, letters, wording
+
+if TYPE_CHECKING:
+    from reelspace.synth.schema import Part
 
 AT_ONCE = 256
 """Items embedded between two commits."""
+COPY = 0.9999
+"""Cosine of two candidates that are one: the same file by another name, say."""
+
+
+class WaitingError(ReelspaceError):
+    """Other shares have to be done first."""
+
+    exit_code = ExitCode.SOME_FAILED
 
 
 @dataclass(frozen=True)
@@ -69,22 +81,18 @@ Tick = Callable[[int, int], None]
 def _silent(done: int, of: int) -> None: ...
 
 
-def embed(prober: Encoder, task: Task, folder: Path, dim: int, share: Share = WHOLE, tick: Tick = _silent) -> None:
-    """Embeds a share of the task's candidates, each once; what is in the folder already is not embedded again.
-
-    Args:
-        dim: length of the prober's vectors.
-    """
+def embed(prober: Encoder, task: Task, folder: Path, share: Share = WHOLE, tick: Tick = _silent) -> None:
+    """Embeds a share of the task's candidates, each once; what is in the folder already is not embedded again."""
     folder.mkdir(parents=True, exist_ok=True)
     marker = folder / f"{share}.done"
     if marker.exists():
         return
-    store = MatrixStore(folder / f"candidates-{share}", dim)
+    store = MatrixStore(folder / f"candidates-{share}", prober.dim)
     places = _distinct(task)[share.index :: share.of]
     missing = places[~np.isin(places, store.ids)]
     for start in range(0, len(missing), AT_ONCE):
         part = missing[start : start + AT_ONCE]
-        good, vectors = encoded_candidates(prober, task, [task.rows[int(place)] for place in part])
+        good, vectors = encoded_candidates(prober, task, [task.candidate(int(place)) for place in part])
         if good:
             store.add(part[good], vectors)
         tick(len(places) - len(missing) + start + len(part), len(places))
@@ -92,22 +100,16 @@ def embed(prober: Encoder, task: Task, folder: Path, dim: int, share: Share = WH
 
 
 def search(
-    prober: Encoder,
-    task: Task,
-    mining: Mining,
-    folder: Path,
-    dim: int,
-    share: Share = WHOLE,
-    tick: Tick = _silent,
+    prober: Encoder, task: Task, mining: Mining, folder: Path, share: Share = WHOLE, tick: Tick = _silent
 ) -> NDArray[np.int64]:
-    """The rows whose candidates are hard negatives of each row's query: int64 `[rows, K]`, −1 where there is none; only
-    the rows of the share are filled.
+    """The places of the candidates that are hard negatives of each row's query: int64 `[rows, K]`, −1 where there is
+    none; only the rows of the share are filled.
 
     Raises:
-        ReelspaceError: other shares have to embed their candidates first.
+        WaitingError: other shares have to embed their candidates first.
     """
-    store = _gathered(folder, dim, share)
-    first = {content(task.rows[int(place)].candidate): int(place) for place in store.ids}
+    store = _gathered(folder, prober.dim, share)
+    known = _Known(task, store)
     found = np.full((len(task.rows), mining.count), -1, dtype=np.int64)
     places = np.arange(len(task.rows))[share.index :: share.of]
     for start in range(0, len(places), AT_ONCE):
@@ -116,19 +118,20 @@ def search(
         good, queries = encoded_queries(prober, task, rows)
         answers = store.search(queries, mining.depth + mining.skip) if good else []
         for position, query, answer in zip(good, queries, answers, strict=True):
-            own = first.get(content(rows[position].candidate))
-            right = None if own is None else float(query @ store.vectors(np.array([own]))[0])
-            picked = _picked(task, rows[position], answer, right, mining)
+            picked = known.picked(rows[position], query, answer, mining)
             found[part[position], : len(picked)] = picked
         tick(start + len(part), len(places))
     return found
 
 
 def _distinct(task: Task) -> NDArray[np.int64]:
-    """The place of the first row of each candidate, by content."""
+    """The place of the first of each candidate, by content; of the corpus those that are of the task's form."""
+    forms = {formats.partition(">")[2] for formats in task.rows.formats}
     seen: dict[int, int] = {}
-    for place in range(len(task.rows)):
-        seen.setdefault(content(task.rows[place].candidate), place)
+    for place in range(len(task.rows) + (0 if task.corpus is None else len(task.corpus))):
+        part = task.candidate(place)
+        if place < len(task.rows) or letters(part) in forms:
+            seen.setdefault(content(part), place)
     return np.array(sorted(seen.values()), dtype=np.int64)
 
 
@@ -137,7 +140,7 @@ def _gathered(folder: Path, dim: int, share: Share) -> MatrixStore:
     parts = [Share(index, share.of) for index in range(share.of)]
     waiting = [part for part in parts if not (folder / f"{part}.done").exists()]
     if waiting:
-        raise ReelspaceError(
+        raise WaitingError(
             f"{folder}: {len(waiting)} of {share.of} shares have not embedded their candidates yet; "
             "run this one again when they have."
         )
@@ -152,19 +155,45 @@ def _gathered(folder: Path, dim: int, share: Share) -> MatrixStore:
     return whole
 
 
-def _picked(task: Task, row: Row, answer: Found, right: float | None, mining: Mining) -> list[int]:
-    """The nearest that are neither the positive nor of its video nor the query itself."""
-    own = {key(row.candidate), content(row.candidate), content(row.query)}
-    others = []
-    for place, score in zip(answer.ids.tolist(), answer.scores.tolist(), strict=True):
-        part = task.rows[place].candidate
-        if {key(part), content(part)} & own:
-            continue
-        others.append((place, score))
-    near = others[mining.skip :]
-    if mining.margin is not None and right is not None:
-        near = [(place, score) for place, score in near if score <= right - mining.margin]
-    return [place for place, _ in near[: mining.count]]
+class _Known:
+    """What is known to be right for a query, so that it is no negative."""
+
+    def __init__(self, task: Task, store: MatrixStore) -> None:
+        self._task, self._store = task, store
+        self._first = {content(task.candidate(int(place))): int(place) for place in store.ids}
+        asked = np.array([content(task.rows[place].query) for place in range(len(task.rows))])
+        order = np.argsort(asked, kind="stable")
+        groups = np.split(order, np.flatnonzero(np.diff(asked[order])) + 1)
+        # Of what is asked once, its own row is all there is.
+        self._places = {int(asked[group[0]]): group.tolist() for group in groups if len(group) > 1}
+
+    def picked(self, row: Row, query: Vectors, answer: Found, mining: Mining) -> list[int]:
+        """The nearest that are neither right nor the query itself."""
+        same = self._places.get(content(row.query), ())
+        right = [row.candidate, *(self._task.rows[place].candidate for place in same)]
+        names = set().union(*map(_names, right)) | {content(row.query), wording(row.query)}
+        own = self._vectors(right)
+        candidates = self._store.vectors(answer.ids)
+        copies = (candidates @ own.T).max(axis=1, initial=-1.0) >= COPY
+        others = [
+            (place, score)
+            for place, score, copy in zip(answer.ids.tolist(), answer.scores.tolist(), copies, strict=True)
+            if not copy and not _names(self._task.candidate(place)) & names
+        ]
+        near = others[mining.skip :]
+        if mining.margin is not None and (positive := self._vectors([row.candidate])).size:
+            most = float(query @ positive[0]) - mining.margin
+            near = [(place, score) for place, score in near if score <= most]
+        return [place for place, _ in near[: mining.count]]
+
+    def _vectors(self, parts: Sequence[Part]) -> Vectors:
+        places = [self._first[content(part)] for part in parts if content(part) in self._first]
+        return self._store.vectors(np.array(places, dtype=np.int64))
+
+
+def _names(part: Part) -> set[int]:
+    """What a candidate may be recognised by: what it shows, what it is, what it says."""
+    return {key(part), content(part), wording(part)}
 
 
 def write(task: Task, found: NDArray[np.int64], path: Path) -> None:
@@ -175,7 +204,7 @@ def write(task: Task, found: NDArray[np.int64], path: Path) -> None:
     plain = partial(_plain, root=task.rows.root.resolve(), folder=path.parent.resolve())
     for place in range(len(task.rows)):
         row = task.rows[place]
-        negatives = [{"part": plain(task.rows[int(other)].candidate)} for other in found[place] if other >= 0]
+        negatives = [{"part": plain(task.candidate(int(other)))} for other in found[place] if other >= 0]
         told: dict[str, Any] = {
             "id": row.id,
             "query": plain(row.query),
@@ -213,7 +242,8 @@ def claim(folder: Path, what: dict[str, Any]) -> None:
 
 def declared(mining: Mining, task: Task, prober: str) -> dict[str, Any]:
     """What `claim` compares."""
-    return {"prober": prober, "source": task.rows.fingerprint, "mining": asdict(mining)}
+    corpus = {} if task.corpus is None else {"corpus": task.corpus.fingerprint}
+    return {"prober": prober, "source": task.rows.fingerprint, "mining": asdict(mining), **corpus}
 
 
 def filled(found: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
@@ -236,25 +266,36 @@ def mined(
         tick: told how much more is done, in thousandths.
 
     Returns:
-        The rows' file, or of a share the part that it wrote.
+        The rows' file, or of a share the part that it wrote. What it took is in `output/TASK.parts/cost-….json`.
 
     Raises:
-        ReelspaceError: other shares are not as far; or the folder holds other work.
+        WaitingError: other shares are not as far.
+        ReelspaceError: the folder holds other work.
     """
-    share, name = _share(shard), "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in task.name)
-    folder, path = output / f"{name}.parts", output / f"{name}.jsonl"
+    share, folder, path = _share(shard), output / f"{task.file}.parts", output / f"{task.file}.jsonl"
     claim(folder, declared(mining, task, prober.fingerprint))
-    told = _Halves(tick)
-    embed(prober, task, folder, prober.dim, share, told.first)
-    part = folder / f"found-{share}.npy"
-    if not part.exists():
-        with aside(part) as file, file.open("wb") as raw:
-            np.save(raw, search(prober, task, mining, folder, prober.dim, share, told.second))
+    told, cost = _Halves(tick), Cost()
+    part, took = folder / f"found-{share}.npy", folder / f"cost-{share}.json"
+    try:
+        with measured(cost):
+            embed(prober, task, folder, share, told.first)
+            if not part.exists():
+                with aside(part) as file, file.open("wb") as raw:
+                    np.save(raw, search(prober, task, mining, folder, share, told.second))
+    finally:
+        before = Cost(**json.loads(took.read_text("utf-8"))) if took.exists() else Cost()
+        write_json(asdict(before + cost), took)
     parts = [folder / f"found-{Share(index, share.of)}.npy" for index in range(share.of)]
     if not all(file.exists() for file in parts):
         return part
     write(task, filled([np.load(file) for file in parts]), path)
     return path
+
+
+def spent(output: Path, task: Task) -> Cost:
+    """What all shares and tries of mining a task have taken so far."""
+    files = sorted((output / f"{task.file}.parts").glob("cost-*.json"))
+    return sum((Cost(**json.loads(file.read_text("utf-8"))) for file in files), Cost())
 
 
 def _share(shard: str | None) -> Share:

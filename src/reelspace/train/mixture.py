@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from reelspace.errors import ReelspaceError
-from reelspace.train.rows import Row, Rows, letters
+from reelspace.train.rows import Row, Rows, letters, rooted
 from reelspace.worlds.sample import generator
+
+if TYPE_CHECKING:
+    from reelspace.synth.schema import Part
 
 PRESETS = ("gve-3b", "gve-7b")
 
@@ -37,6 +40,8 @@ class TaskConfig(BaseModel):
     """Pairs a step and process. The other pairs are the negatives, so it is part of the loss."""
     hard_negatives: int = Field(default=0, ge=0)
     """How many of its own each query is given; rows that have fewer are given fewer."""
+    corpus: Path | None = None
+    """Further candidates to mine hard negatives among: rows, or candidates alone. Those of other formats are let be."""
     rows: int | None = Field(default=None, ge=1)
     """How many rows to train on: a fixed sample where there are more, repeated where there are fewer; left out, all."""
     instruction: str | None = None
@@ -136,18 +141,25 @@ class Task:
         config: what was declared.
         rows: all its rows.
         chosen: int64 `[n]`: the places of those that are trained on; a place may come more than once.
-        negatives: int64 `[rows, K]`: places of rows whose candidates are hard negatives of the row's query, −1 where
-            there is none; `None`: the rows' own.
+        negatives: int64 `[rows, K]`: places of candidates that are hard negatives of the row's query, −1 where there is
+            none; `None`: the rows' own.
+        corpus: further candidates, whose places come after those of the rows.
     """
 
     config: TaskConfig
     rows: Rows
     chosen: NDArray[np.int64]
     negatives: NDArray[np.int64] | None = None
+    corpus: Rows | None = None
 
     @property
     def name(self) -> str:
         return self.config.name
+
+    @property
+    def file(self) -> str:
+        """The name as a file may have it."""
+        return "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in self.name)
 
     @property
     def batches(self) -> float:
@@ -158,13 +170,18 @@ class Task:
         """Rows by their places among those chosen, with the hard negatives that are to be used."""
         return [self.row(int(self.chosen[place])) for place in dealt]
 
+    def candidate(self, place: int) -> Part:
+        """A candidate by its place among those of all rows and of the corpus."""
+        if place < len(self.rows):
+            return self.rows[place].candidate
+        assert self.corpus is not None
+        return rooted(self.corpus[place - len(self.rows)].candidate, self.corpus.root)
+
     def row(self, place: int) -> Row:
         """A row by its place among all."""
-        from dataclasses import replace
-
         row = self.rows[place]
         if self.negatives is not None:
-            mined = [self.rows[int(other)].candidate for other in self.negatives[place] if other >= 0]
+            mined = [self.candidate(int(other)) for other in self.negatives[place] if other >= 0]
             row = replace(row, negatives=tuple(mined))
         asked = row.instruction if self.config.instruction is None else self.config.instruction
         return replace(row, negatives=row.negatives[: self.config.hard_negatives], instruction=asked)
@@ -204,14 +221,14 @@ def _opened(config: TaskConfig, base: Path, seed: int) -> Task:
         raise ReelspaceError(
             f"Task {config.name} has {len(rows)} rows where a batch takes {config.batch_size}; lower its batch_size."
         )
-    if config.formats is not None:
-        for place in sorted({0, len(rows) // 2, len(rows) - 1}):
-            found = f"{letters(rows[place].query)}>{letters(rows[place].candidate)}"
-            if found != config.formats:
-                raise ReelspaceError(
-                    f"Task {config.name} is declared as {config.formats}; row {place + 1} of {rows.source} is {found}."
-                )
-    return Task(config, rows, chosen)
+    if config.formats is not None and rows.formats != [config.formats]:
+        place = rows.other_than(config.formats) or 0
+        found = f"{letters(rows[place].query)}>{letters(rows[place].candidate)}"
+        raise ReelspaceError(
+            f"Task {config.name} is declared as {config.formats}; row {place + 1} of {rows.source} is {found}."
+        )
+    corpus = None if config.corpus is None else Rows(base / config.corpus, corpus=True)
+    return Task(config, rows, chosen, corpus=corpus)
 
 
 def _chosen(there: int, wanted: int | None, seed: int, name: str) -> NDArray[np.int64]:
@@ -227,7 +244,7 @@ def described(tasks: Sequence[Task]) -> list[dict[str, object]]:
     return [
         {
             "task": task.name,
-            "formats": f"{letters(task.rows[0].query)}>{letters(task.rows[0].candidate)}",
+            "formats": ", ".join(task.rows.formats),
             "rows": len(task.chosen),
             "batch_size": task.config.batch_size,
             "hard_negatives": task.config.hard_negatives,

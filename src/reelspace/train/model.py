@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +20,11 @@ WEIGHTS = "trained.safetensors"
 """In a checkpoint: the weights that are trained. The others are the base model's."""
 
 
-def prepare(model: SentenceTransformer, config: Config) -> None:
+def prepare(model: SentenceTransformer, config: Config, name: str | None = None) -> None:
     """Freezes what is not to be trained and puts the adapters in.
+
+    Args:
+        name: what an adapter says that it belongs to; left out, the configuration's.
 
     Raises:
         ReelspaceError: nothing would be trained.
@@ -28,7 +33,7 @@ def prepare(model: SentenceTransformer, config: Config) -> None:
     backbone = module.backbone
     if config.lora is not None:
         backbone.requires_grad_(False)
-        _adapt(backbone, config.lora, config.model)
+        _adapt(backbone, config.lora, name or config.model)
     if "vision" in config.frozen:
         backbone.model.visual.requires_grad_(False)
     if "embeddings" in config.frozen:
@@ -39,8 +44,11 @@ def prepare(model: SentenceTransformer, config: Config) -> None:
         backbone.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
         if config.lora is not None or "embeddings" in config.frozen:
             backbone.enable_input_require_grads()
-    if not any(weight.requires_grad for weight in model.parameters()):
+    learning = [weight for weight in model.parameters() if weight.requires_grad]
+    if not learning:
         raise ReelspaceError("Nothing is left to train: give LoRA settings, or freeze less.")
+    for weight in learning:
+        weight.data = weight.data.float()  # in 16 bits most of a step of 3e-5 would be rounded away
 
 
 def _adapt(backbone: Any, lora: LoraConfig, base: str) -> None:
@@ -101,11 +109,50 @@ def load_weights(model: torch.nn.Module, folder: Path) -> None:
         raise ModelError(
             f"{folder} is the checkpoint of another model or configuration: {odd[0]} and {len(odd)} in all."
         )
-    model.load_state_dict(held, strict=False)
+    if not divided(model):
+        model.load_state_dict(held, strict=False)
+        return
+    from torch.distributed.checkpoint.state_dict import StateDictOptions, set_model_state_dict
+
+    set_model_state_dict(model, held, options=StateDictOptions(full_state_dict=True, strict=False))
+
+
+def divided(model: torch.nn.Module) -> list[Any]:
+    """The parts of a model whose weights FSDP has divided between the processes; empty where it has not."""
+    from torch.distributed.fsdp import FSDPModule
+
+    return [module for module in model.modules() if isinstance(module, FSDPModule)]
+
+
+@contextmanager
+def gathered(model: SentenceTransformer, afterwards: bool = True) -> Iterator[None]:
+    """Every process has all weights meanwhile, and may embed as much as it has to without waiting for the others.
+
+    Args:
+        afterwards: whether each part lets go of others' weights after its forward pass from then on, as FSDP was told.
+    """
+    import torch
+
+    parts = divided(model)
+    if parts:
+        # The whole model has to run once before parts of it may alone: then it knows which of them is the whole.
+        shown = model.preprocess(["a"])
+        where = next(model.parameters()).device
+        with torch.no_grad():
+            model({name: value.to(where) if torch.is_tensor(value) else value for name, value in shown.items()})
+    for part in parts:
+        part.set_reshard_after_forward(False, recurse=False)
+        part.unshard()
+    try:
+        yield
+    finally:
+        for part in parts:
+            part.set_reshard_after_forward(afterwards, recurse=False)
+            part.reshard()
 
 
 def publish(model: SentenceTransformer, folder: Path, config: Config, card: str) -> None:
-    """The trained model as `reelspace.load` and `SentenceTransformer` open it, with its card.
+    """The trained model as `reelspace.load` and `SentenceTransformer` open it, with its card: whole or not there.
 
     Merged: whole weights. As an adapter: the adapter and the readout; the base model is found by the name it was loaded
     by.
@@ -113,8 +160,12 @@ def publish(model: SentenceTransformer, folder: Path, config: Config, card: str)
     backbone = model[0].backbone
     if config.lora is not None and config.save_as == "merged":
         _merge(backbone)
-    model.save(str(folder), create_model_card=False)
-    (folder / "README.md").write_text(card, "utf-8")
+    part = folder.with_name(f".{folder.name}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    model.save(str(part), create_model_card=False)
+    (part / "README.md").write_text(card, "utf-8")
+    shutil.rmtree(folder, ignore_errors=True)
+    part.rename(folder)
 
 
 def _merge(backbone: Any) -> None:
@@ -143,6 +194,17 @@ def card(config: Config, tasks: Sequence[dict[str, object]], steps: int) -> str:
         "import reelspace",
         "",
         'embedder = reelspace.load("path/to/this/folder")',
+        'embedder.encode_query([reelspace.Item("a red ball rolls to the left")])',
+        "```",
+        "",
+        "or, with `reelspace[torch]` installed, as any model of sentence-transformers (to make a model it imports",
+        "Reelspace's module, which it asks leave for):",
+        "",
+        "```python",
+        "from sentence_transformers import SentenceTransformer",
+        "",
+        'model = SentenceTransformer("path/to/this/folder", trust_remote_code=True)',
+        'model.encode_query(["a red ball rolls to the left"])',
         "```",
         "",
         "| task | formats | rows | batch size | hard negatives |",

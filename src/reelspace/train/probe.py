@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,9 +20,15 @@ from reelspace.train.rows import Row
 from reelspace.train.schedule import Alignment
 from reelspace.worlds.sample import generator
 
+if TYPE_CHECKING:
+    from reelspace.synth.schema import Part
+
 
 class Encoder(Protocol):
     """What a prober needs of an embedder."""
+
+    @property
+    def dim(self) -> int: ...
 
     def encode_query(self, items: Sequence[Item], instruction: str | None = None) -> Vectors: ...
 
@@ -96,7 +102,7 @@ def alignment(sums: NDArray[np.float64]) -> Alignment:
 def encoded(encoder: Encoder, task: Task, rows: Sequence[Row]) -> tuple[Vectors, Vectors]:
     """Unit rows `[n, d]` of queries and candidates; pairs of which a part cannot be read are left out of both."""
     asking, queries = encoded_queries(encoder, task, rows)
-    answering, candidates = encoded_candidates(encoder, task, rows)
+    answering, candidates = encoded_candidates(encoder, task, [row.candidate for row in rows])
     both = np.intersect1d(asking, answering)
     return queries[np.isin(asking, both)], candidates[np.isin(answering, both)]
 
@@ -106,25 +112,38 @@ def encoded_queries(encoder: Encoder, task: Task, rows: Sequence[Row]) -> tuple[
     found: list[tuple[int, Vectors]] = []
     for instruction in sorted({row.instruction for row in rows}):
         places = [place for place, row in enumerate(rows) if row.instruction == instruction]
-        items = [task.rows.item(rows[place].query) for place in places]
-        good, vectors = _surviving(partial(encoder.encode_query, items, instruction or None), len(items))
+        asked = [rows[place].query for place in places]
+        good, vectors = _encoded(partial(_asking, encoder, instruction or None), task, asked)
         found += zip([places[position] for position in good], vectors, strict=True)
     found.sort(key=lambda entry: entry[0])
     return [place for place, _ in found], _stacked([vector for _, vector in found])
 
 
-def encoded_candidates(encoder: Encoder, task: Task, rows: Sequence[Row]) -> tuple[list[int], Vectors]:
-    """The positions of the rows whose candidates could be embedded, ascending, and their unit rows `[n, d]`."""
-    items = [task.rows.item(row.candidate) for row in rows]
-    return _surviving(partial(encoder.encode_candidate, items), len(items))
+def _asking(encoder: Encoder, instruction: str | None, items: Sequence[Item]) -> Vectors:
+    return encoder.encode_query(items, instruction)
+
+
+def encoded_candidates(encoder: Encoder, task: Task, parts: Sequence[Part]) -> tuple[list[int], Vectors]:
+    """The positions of the candidates that could be embedded, ascending, and their unit rows `[n, d]`."""
+    return _encoded(encoder.encode_candidate, task, parts)
 
 
 def _stacked(vectors: Sequence[Vectors]) -> Vectors:
     return np.stack(vectors) if vectors else np.empty((0, 0), dtype=np.float32)
 
 
-def _surviving(encode: Callable[[], Vectors], count: int) -> tuple[list[int], Vectors]:
+def _encoded(
+    encode: Callable[[Sequence[Item]], Vectors], task: Task, parts: Sequence[Part]
+) -> tuple[list[int], Vectors]:
+    """The positions of the parts that could be read and embedded, and their vectors."""
+    items: dict[int, Item] = {}
+    for position, part in enumerate(parts):
+        with suppress(ReelspaceError, OSError):
+            items[position] = task.rows.item(part)
+    there = list(items)
+    if not there:
+        return [], _stacked([])
     try:
-        return list(range(count)), encode()
+        return there, encode(list(items.values()))
     except EncodeError as error:
-        return error.positions, error.vectors
+        return [there[position] for position in error.positions], error.vectors

@@ -61,13 +61,22 @@ def letters(part: Part) -> str:
 
 
 def key(part: Part) -> int:
-    """int64 that two parts share exactly if they are no negatives of each other: one content, or one video."""
+    """int64 that two parts share that show one video; of a part of none, its content."""
     return _number(part.video or part.id)
 
 
 def content(part: Part) -> int:
     """int64 that two parts share exactly if their content is the same."""
     return _number(part.id)
+
+
+def wording(part: Part) -> int:
+    """int64 that two texts share that differ in case, spaces and punctuation alone; of other parts, their content."""
+    from reelspace.synth.texts import plain
+
+    if part.text is None or part.image is not None or part.clip is not None:
+        return content(part)
+    return _number(f"text: {plain(part.text)}")
 
 
 def _number(name: str) -> int:
@@ -83,6 +92,17 @@ def item(part: Part, root: Path) -> Item:
     image = None if part.image is None else _shown(part.image, root)
     clip = None if part.clip is None else Span(root / part.clip.path, part.clip.start, part.clip.end)
     return Item(text=part.text, image=image, video=clip)
+
+
+def rooted(part: Part, root: Path) -> Part:
+    """The part with whole paths in the place of those that began at `root`."""
+    held = {name: getattr(part, name) for name in ("image", "clip")}
+    whole = {
+        name: media.model_copy(update={"path": str(root.absolute() / media.path)})
+        for name, media in held.items()
+        if media is not None
+    }
+    return part.model_copy(update=whole)
 
 
 def _shown(picture: Picture, root: Path) -> Path | NDArray[np.uint8]:
@@ -101,16 +121,17 @@ class Rows:
     Args:
         source: a `.jsonl` or `.parquet` file, or a folder of them.
         root: where relative paths begin; left out, the folder of the source.
+        corpus: only candidates are wanted: a row may lack a query, or be the candidate itself.
 
     Raises:
         ReelspaceError: there is nothing, or a row cannot be understood: the message says in which file and line.
     """
 
-    def __init__(self, source: Path, root: Path | None = None) -> None:
+    def __init__(self, source: Path, root: Path | None = None, corpus: bool = False) -> None:
         self.source = source
         self.files = _files(source)
         self.root = root or (source if source.is_dir() else source.parent)
-        self._table = _table(self.files)
+        self._table = _table(self.files, corpus)
         if not len(self._table):
             raise ReelspaceError(f"{source} holds no rows.")
 
@@ -127,6 +148,15 @@ class Rows:
     def item(self, part: Part) -> Item:
         """What an embedder takes of a part of these rows."""
         return item(part, self.root)
+
+    @property
+    def formats(self) -> list[str]:
+        """The formats of query and candidate that there are, as `TI>V`."""
+        return sorted(self._table.unique("formats"))
+
+    def other_than(self, formats: str) -> int | None:
+        """The place of the first row that is not of these formats."""
+        return next((place for place, found in enumerate(self._table["formats"]) if found != formats), None)
 
     @property
     def fingerprint(self) -> str:
@@ -147,7 +177,7 @@ def _files(source: Path) -> list[Path]:
     return files
 
 
-def _table(files: Sequence[Path]) -> Dataset:
+def _table(files: Sequence[Path], corpus: bool) -> Dataset:
     """The rows as JSON texts in a mapped table, made when the files are first read and kept by `datasets`."""
     import datasets
     from datasets.exceptions import DatasetGenerationError
@@ -157,7 +187,9 @@ def _table(files: Sequence[Path]) -> Dataset:
     datasets.disable_progress_bars()
     try:
         return datasets.Dataset.from_generator(
-            _checked, gen_kwargs={"stamps": stamps}, features=datasets.Features({"row": datasets.Value("string")})
+            _checked,
+            gen_kwargs={"stamps": stamps, "corpus": corpus},
+            features=datasets.Features({name: datasets.Value("string") for name in ("row", "formats")}),
         )
     except DatasetGenerationError as error:
         raise ReelspaceError(str(error.__cause__ or error)) from None
@@ -166,18 +198,18 @@ def _table(files: Sequence[Path]) -> Dataset:
             datasets.enable_progress_bars()
 
 
-def _checked(stamps: list[tuple[str, int, int]]) -> Iterator[dict[str, str]]:
+def _checked(stamps: list[tuple[str, int, int]], corpus: bool) -> Iterator[dict[str, str]]:
     """Every row that can be understood; the first that cannot is an error."""
     for name, _, _ in stamps:
         for line, given in enumerate(_read(Path(name)), start=1):
             try:
-                held = _completed(json.loads(given) if isinstance(given, str) else given)
+                told = json.loads(given) if isinstance(given, str) else given
+                held = _completed(_lone(told) if corpus else told)
                 row = _parsed(held)
-                for part in (row.query, row.candidate, *row.negatives):
-                    letters(part)
+                asking, answering, *_ = [letters(part) for part in (row.query, row.candidate, *row.negatives)]
             except (ReelspaceError, ValueError, KeyError, TypeError) as error:
                 raise ReelspaceError(f"{name}, row {line}: {_short(error)}") from None
-            yield {"row": json.dumps(held, ensure_ascii=False)}
+            yield {"row": json.dumps(held, ensure_ascii=False), "formats": f"{asking}>{answering}"}
 
 
 def _short(error: Exception) -> str:
@@ -189,6 +221,10 @@ def _short(error: Exception) -> str:
     return f"{error.args[0]} is missing" if isinstance(error, KeyError) else str(error)
 
 
+_FIELDS = ("id", "query", "candidate", "negatives", "instruction", "video", *LETTERS)
+"""Of a row, and of a part that stands alone."""
+
+
 def _read(file: Path) -> Iterator[Any]:
     """Rows as objects of Parquet, as lines of JSONL."""
     if file.suffix == ".jsonl":
@@ -198,11 +234,7 @@ def _read(file: Path) -> Iterator[Any]:
     import pyarrow.parquet as pq
 
     with pq.ParquetFile(file) as table:
-        wanted = [
-            name
-            for name in ("id", "query", "candidate", "negatives", "instruction")
-            if name in table.schema_arrow.names
-        ]
+        wanted = [name for name in _FIELDS if name in table.schema_arrow.names]
         for batch in table.iter_batches(columns=wanted):
             yield from batch.to_pylist()
 
@@ -219,6 +251,12 @@ def _completed(given: Any) -> dict[str, Any]:
         "negatives": [_named(part) for part in negatives],
         "instruction": given.get("instruction") or "",
     }
+
+
+def _lone(given: Any) -> Any:
+    """A candidate as a row that nobody asks for."""
+    part = given.get("candidate") or given if isinstance(given, dict) else given
+    return {"query": part, "candidate": part}
 
 
 def _named(part: Any) -> dict[str, Any]:

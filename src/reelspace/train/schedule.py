@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from reelspace.errors import ReelspaceError
 
 Shares = NDArray[np.float64]
+LEAST_CONTRAST = 0.1
+"""Standard deviations that tell a pair from any other; less is chance."""
 Measure = Literal["alignment", "loss"]
 
 
@@ -119,7 +121,8 @@ class Pyramid(_Shared):
         found = [epoch.alignment[task] for task in epoch.tasks]
         scores = np.array([row.matched if self.score == "cosine" else row.contrast for row in found])
         if self.score == "contrast":
-            scores = scores / max(float(scores.max()), 1e-6)
+            # Where no task's pairs stand out, none is preferred by more than it is worth.
+            scores = scores / max(float(scores.max()), LEAST_CONTRAST)
         return _softmax(scores / self.sigma(epoch))
 
 

@@ -15,21 +15,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from pydantic import ValidationError
 from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer, SentenceTransformerTrainingArguments
 from torch.utils.data import BatchSampler, DataLoader, SequentialSampler
-from transformers import PrinterCallback, TrainerCallback
+from transformers import PrinterCallback, TrainerCallback, set_seed
 
 from reelspace.embed import load
 from reelspace.errors import ReelspaceError
 from reelspace.item import Item
-from reelspace.synth.shards import write_json
-from reelspace.train.config import LOG, Config
+from reelspace.synth.shards import aside, write_json, write_text
+from reelspace.train.config import LOG, Config, located
 from reelspace.train.data import Read, Seat, Steps, collate, decoded
 from reelspace.train.draws import Plan, counts, plan
 from reelspace.train.losses import Shown, make_loss
 from reelspace.train.mine import Share, embed, filled, search
 from reelspace.train.mixture import Mixture, Task, described
-from reelspace.train.model import card, load_weights, prepare, publish, save_weights
+from reelspace.train.model import card, divided, gathered, load_weights, prepare, publish, save_weights
 from reelspace.train.probe import Cost, Encoder, alignment, measured, probe
 from reelspace.train.schedule import Alignment, Epoch
 
@@ -43,6 +44,8 @@ Say = Callable[[str], None]
 COMPLETE = "complete"
 """In a checkpoint that was written to its end."""
 PROGRESS = "progress.json"
+LEAST_JUDGED = 1000
+"""Rows before the share of those that cannot be read means anything."""
 _FORMS = {"bf16": {"bf16": True}, "fp16": {"fp16": True}, "fp32": {}}
 _OURS = ("task", "failed")
 _SCHEDULERS = {"cosine": "cosine", "linear": "linear", "constant": "constant_with_warmup"}
@@ -62,7 +65,11 @@ def run(config: Config, base: Path = Path(), say: Say = print) -> Path:
         ReelspaceError: the configuration, the mixture or the model will not do; or the output folder holds another run.
     """
     output = base / config.output
-    embedder = trainable(config.model)
+    name = located(config.model, base)
+    embedder = trainable(name, **config.options)
+    lengths = config.loss.matryoshka
+    if lengths and max(lengths) != embedder.dim:
+        raise ReelspaceError(f"The longest of loss.matryoshka has to be the vectors' own length, {embedder.dim}.")
     tasks = Mixture(config.mixture, base, config.seed).tasks
     seat = _seat()
     if seat.rank == 0:
@@ -73,16 +80,29 @@ def run(config: Config, base: Path = Path(), say: Say = print) -> Path:
         embedder.module.remember(base / config.memory)
         with resting(model), measured(looked):
             look(tasks, embedder.module.preparer, seat)
-    prepare(model, config)
+    set_seed(config.seed)  # for the adapters' first weights; the trainer sets it again
+    prepare(model, config, name)
     steps = Epoch(0, config.epochs, tuple(t.name for t in tasks), tuple(t.batches / seat.world for t in tasks)).steps
     data = Steps(tasks, model.preprocess, _reading(embedder), config.seed, steps, seat)
-    trainer = MixtureTrainer(config, output, embedder, data, say)
+    trainer = MixtureTrainer(config, output, embedder, data, say, base)
     trainer.looked = looked
     checkpoint = last_checkpoint(output)
     trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
     if trainer.is_world_process_zero():
+        if divided(model):
+            model = _put_together(name, config, output)
         publish(model, output / "model", config, card(config, described(tasks), trainer.state.global_step))
     return output / "model"
+
+
+def _put_together(name: str, config: Config, output: Path) -> SentenceTransformer:
+    """The trained model in one piece, of its last checkpoint: each process of FSDP holds but a part of it."""
+    whole = trainable(name, device="cpu", **config.options).model
+    prepare(whole, config, name)
+    checkpoint = last_checkpoint(output)
+    assert checkpoint is not None  # one is written after the last step
+    load_weights(whole, checkpoint)
+    return whole
 
 
 def _reading(embedder: QwenVLEmbedder) -> Read:
@@ -114,15 +134,18 @@ def look(tasks: Sequence[Task], preparer: Preparer, seat: Seat) -> None:
     PartialState().wait_for_everyone()
 
 
-def trainable(name: str) -> QwenVLEmbedder:
+def trainable(name: str, **options: str) -> QwenVLEmbedder:
     """The embedder of that name, if its weights can be trained here.
+
+    Args:
+        options: as `reelspace.load` takes them.
 
     Raises:
         ReelspaceError: it is none of ours.
     """
     from reelspace.embed.qwen_vl.embedder import QwenVLEmbedder
 
-    embedder = load(name)
+    embedder = load(name, **options)
     if not isinstance(embedder, QwenVLEmbedder):
         raise ReelspaceError(f"{name} cannot be trained here: what can are Qwen-VL models with a readout.")
     return embedder
@@ -136,10 +159,15 @@ def last_checkpoint(output: Path) -> Path | None:
 
 def _claim(output: Path, config: Config) -> None:
     """An output folder belongs to one run; unfinished checkpoints of it are swept away."""
-    told = config.model_dump(mode="json", exclude={"output", "memory", "workers", "log_every", "save_every", "keep"})
+    free = {"output", "memory", "workers", "log_every", "save_every", "keep"}
+    told = config.model_dump(mode="json", exclude=free)
     path = output / "run.json"
-    if path.exists() and json.loads(path.read_text("utf-8")) != told:
-        raise ReelspaceError(f"{output} holds another run; choose another output, or delete it.")
+    if path.exists():
+        held = json.loads(path.read_text("utf-8"))
+        with suppress(ValidationError):  # what an earlier version did not write down is what it is by default
+            held = Config.model_validate({**held, "output": output}).model_dump(mode="json", exclude=free)
+        if held != told:
+            raise ReelspaceError(f"{output} holds another run; choose another output, or delete it.")
     write_json(told, path)
     for folder in output.glob("checkpoint-*"):
         if not (folder / COMPLETE).exists():
@@ -186,8 +214,11 @@ def _arguments(config: Config, output: Path) -> SentenceTransformerTrainingArgum
 class MixtureTrainer(SentenceTransformerTrainer):  # type: ignore[misc]  # its stubs are not read
     """A step is a batch of one task; an epoch begins with its plan."""
 
-    def __init__(self, config: Config, output: Path, embedder: QwenVLEmbedder, data: Steps, say: Say) -> None:
+    def __init__(
+        self, config: Config, output: Path, embedder: QwenVLEmbedder, data: Steps, say: Say, base: Path = Path()
+    ) -> None:
         self.config, self.output, self.embedder, self.data, self.say = config, output, embedder, data, say
+        self.base = base
         self.names = tuple(task.name for task in data.tasks)
         self.schedule = config.schedule.made()
         self.by_task: dict[int, Shown] = {}
@@ -195,7 +226,7 @@ class MixtureTrainer(SentenceTransformerTrainer):  # type: ignore[misc]  # its s
         self.flops: dict[int, int] = {}
         self.trained, self.looked = Cost(), Cost()
         self.waited = 0.0
-        self.failed: list[str] = []
+        self.seen = self.failed = 0
         loss = make_loss(embedder.model, config.loss.made(), config.loss.micro_batch_tokens, config.loss.gather)
         super().__init__(model=embedder.model, args=_arguments(config, output), loss=loss, callbacks=[_Planning(self)])
         self.remove_callback(PrinterCallback)
@@ -223,7 +254,7 @@ class MixtureTrainer(SentenceTransformerTrainer):  # type: ignore[misc]  # its s
 
     def compute_loss(self, model: Any, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         task, failed = inputs.pop("task"), inputs.pop("failed")
-        self._note(failed)
+        self._note(failed, len(inputs["label"]))
         self.loss.shown = self.by_task.setdefault(task, Shown())
         return super().compute_loss(model, inputs, *args, **kwargs)
 
@@ -257,13 +288,17 @@ class MixtureTrainer(SentenceTransformerTrainer):  # type: ignore[misc]  # its s
                 self.embedder.model(dict(column))
         return cost.flops * (3 if self.config.loss.micro_batch_tokens is None else 4)
 
-    def _note(self, failed: list[str]) -> None:
-        self.failed += failed
+    def _note(self, failed: list[str], rows: int) -> None:
+        self.seen += rows
+        self.failed += len(failed)
         for reason in failed:
             log.warning("unreadable: %s", reason)
-        seen = sum(shown.rows for shown in self.by_task.values()) + 1000
-        if len(self.failed) > self.config.failures * seen:
-            raise ReelspaceError(f"Too many rows cannot be read ({len(self.failed)}); the last: {self.failed[-1]}")
+        # A few unreadable rows at the very beginning say nothing of the whole.
+        if failed and self.failed > self.config.failures * max(self.seen, LEAST_JUDGED):
+            raise ReelspaceError(
+                f"{self.failed} of {self.seen} rows could not be read, more than `failures` allows; the last: "
+                f"{failed[-1]}"
+            )
 
     # The plan.
 
@@ -271,13 +306,14 @@ class MixtureTrainer(SentenceTransformerTrainer):  # type: ignore[misc]  # its s
         """Probes and draws the epoch; one that was begun before goes on as it was drawn."""
         path = self.output / "epochs" / f"{number}.json"
         begins = self.state.global_step % len(self.data) == 0
+        prober = self._prober(number) if begins else self.embedder
         if begins:  # a plan that is there was drawn by a run that got further before it was killed
-            known = self._probed(number) if self.schedule.needs == "alignment" else {}
+            known = self._probed(prober, number) if self.schedule.needs == "alignment" else {}
             if self.is_world_process_zero():
                 self._draw(number, known, path)
             self.accelerator.wait_for_everyone()
         self.data.plan = _read(number, path)
-        self._mined(number, begins)
+        self._mined(prober, number, begins)
         self.epoch_loss = {} if begins else self._held_losses()
 
     def _draw(self, number: int, known: dict[str, Alignment], path: Path) -> None:
@@ -294,18 +330,25 @@ class MixtureTrainer(SentenceTransformerTrainer):  # type: ignore[misc]  # its s
         drawn = plan(self.schedule, epoch, before, self.config.seed)
         found = {task: asdict(row) for task, row in known.items()}
         write_json({"dealt": list(drawn.dealt), "tasks": drawn.tasks.tolist(), "alignment": found}, path)
-        self._write({"event": "plan", "epoch": number, "draws": counts(drawn, self.names)})
+        draws = counts(drawn, self.names)
+        self._write({"event": "plan", "epoch": number, "draws": draws})
+        # `log` is for steps; this goes to TensorBoard alone.
+        super().log(
+            {f"draws/{task}": float(steps) for task, steps in draws.items()}
+            | {f"alignment/{task}": row.matched for task, row in known.items()}
+        )
 
     def _prober(self, number: int) -> Encoder:
         """Before the first epoch a model that is named, where one is; then what has been learnt so far."""
         named = self.config.schedule.prober
-        return load(named) if named is not None and number == 0 else self.embedder
+        wanted = self.schedule.needs == "alignment" or self.config.mining is not None
+        return load(located(named, self.base)) if named is not None and number == 0 and wanted else self.embedder
 
-    def _probed(self, number: int) -> dict[str, Alignment]:
-        prober, cost = self._prober(number), Cost()
+    def _probed(self, prober: Encoder, number: int) -> dict[str, Alignment]:
+        cost = Cost()
         seat = self.args.process_index, self.args.world_size
         found = {}
-        with resting(self.embedder.model), measured(cost):
+        with self._resting(), measured(cost):
             for task in self.data.tasks:
                 sums = probe(prober, task, self.config.schedule.pairs, self.config.seed, number, seat)
                 found[task.name] = alignment(self._summed(sums))
@@ -316,23 +359,33 @@ class MixtureTrainer(SentenceTransformerTrainer):  # type: ignore[misc]  # its s
             self.say(f"epoch {number + 1}: alignment {shown} ({cost.seconds:.0f} s)")
         return found
 
+    @contextmanager
+    def _resting(self) -> Iterator[None]:
+        """The model as it embeds: without dropout, and whole."""
+        plugin = getattr(self.accelerator.state, "fsdp_plugin", None)
+        with (
+            resting(self.embedder.model),
+            gathered(self.embedder.model, bool(getattr(plugin, "reshard_after_forward", True))),
+        ):
+            yield
+
     def _summed(self, sums: np.ndarray) -> np.ndarray:
         if self.args.world_size == 1:
             return sums
         whole = torch.from_numpy(sums).to(self.args.device, torch.float64 if self.args.device.type != "mps" else None)
         return np.asarray(self.accelerator.reduce(whole, "sum").cpu().numpy())
 
-    def _mined(self, number: int, begins: bool) -> None:
+    def _mined(self, prober: Encoder, number: int, begins: bool) -> None:
         """Hard negatives anew, where the run asks for them; every process does its share."""
         if self.config.mining is None:
             return
-        prober, cost = self._prober(number), Cost()
+        cost = Cost()
         tasks = []
         for task in self.data.tasks:
-            path = self.output / "epochs" / f"{number}-{_plain(task.name)}.npy"
+            path = self.output / "epochs" / f"{number}-{task.file}.npy"
             if task.config.hard_negatives:
                 if begins:
-                    with resting(self.embedder.model), measured(cost):
+                    with self._resting(), measured(cost):
                         self._mine(prober, task, path)
                 tasks.append(replace(task, negatives=np.load(path)))
             else:
@@ -345,13 +398,14 @@ class MixtureTrainer(SentenceTransformerTrainer):  # type: ignore[misc]  # its s
         assert self.config.mining is not None
         mining, folder = self.config.mining.made(task.config.hard_negatives), path.with_suffix(".parts")
         share = Share(self.args.process_index, self.args.world_size)
-        embed(prober, task, folder, self.embedder.dim, share)
+        embed(prober, task, folder, share)
         self.accelerator.wait_for_everyone()
-        found = search(prober, task, mining, folder, self.embedder.dim, share)
+        found = search(prober, task, mining, folder, share)
         np.save(folder / f"found-{share}.npy", found)
         self.accelerator.wait_for_everyone()
         if self.is_world_process_zero():
-            np.save(path, filled([np.load(part) for part in sorted(folder.glob("found-*.npy"))]))
+            with aside(path) as part, part.open("wb") as raw:
+                np.save(raw, filled([np.load(folder / f"found-{Share(n, share.of)}.npy") for n in range(share.of)]))
             shutil.rmtree(folder)
         self.accelerator.wait_for_everyone()
 
@@ -427,11 +481,14 @@ class _Planning(TrainerCallback):  # type: ignore[misc]
             return
         kept = []
         for line in path.read_text("utf-8").splitlines():
-            row = json.loads(line)
+            try:
+                row = json.loads(line)
+            except ValueError:
+                continue  # the run was killed while it wrote it
             at = row["step"] if row["event"] == "step" else row["epoch"] * len(self._trainer.data)
             if at <= done and not (row["event"] != "step" and at == done):
                 kept.append(line + "\n")
-        path.write_text("".join(kept), "utf-8")
+        write_text("".join(kept), path)
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self._swept(state.global_step)
@@ -456,7 +513,3 @@ def resting(model: SentenceTransformer) -> Iterator[None]:
 def _read(number: int, path: Path) -> Plan:
     told = json.loads(path.read_text("utf-8"))
     return Plan(number, np.array(told["tasks"], dtype=np.int64), tuple(told["dealt"]))
-
-
-def _plain(name: str) -> str:
-    return "".join(letter if letter.isalnum() else "_" for letter in name)

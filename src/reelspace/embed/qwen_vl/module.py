@@ -21,7 +21,7 @@ from sentence_transformers.sentence_transformer.modules import Normalize
 from reelspace.embed.qwen_vl.device import attention, need
 from reelspace.embed.qwen_vl.inputs import Family, Prepared, Preparer, collated
 from reelspace.embed.qwen_vl.memory import Memory
-from reelspace.embed.qwen_vl.readout import Readout
+from reelspace.embed.qwen_vl.readout import FILE, Readout
 from reelspace.errors import ModelError
 from reelspace.item import Frames, Item
 
@@ -236,7 +236,13 @@ def adapted(folder: Path) -> Path | None:
     from reelspace.embed.presets import load
     from reelspace.embed.qwen_vl.embedder import QwenVLEmbedder
 
-    base = load(json.loads(path.read_text("utf-8"))["base_model_name_or_path"])
+    name = json.loads(path.read_text("utf-8"))["base_model_name_or_path"]
+    try:
+        base = load(name)
+    except ModelError:
+        if not (folder / FILE).exists():
+            raise
+        base = load(name, **Readout.read(folder).declared())  # the base may have no contract of its own
     if not isinstance(base, QwenVLEmbedder):
         raise ModelError(f"{folder} is an adapter of {base.name}, which is no Qwen-VL model.")
     return base.folder
