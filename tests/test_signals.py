@@ -12,6 +12,8 @@ from conftest import colour_clip
 from reelspace import Item, Library
 from reelspace.errors import LibraryError
 from reelspace.index.catalogue import Catalogue
+from reelspace.index.query import Question, as_items
+from reelspace.index.searcher import Filters
 from reelspace.signals.base import SignalError
 
 
@@ -74,6 +76,27 @@ def test_quoted_words_are_matched_exactly(named):
     assert names(library.search('"prices"', by="named")) == []
     assert library.search('"prices"').match is False
     assert names(library.search('"IMG_2034"')) == ["IMG_2034.mp4"]
+
+
+def test_one_word_of_several_is_usually_about_something_else(named):
+    library = named
+    for whole, part, name in (
+        ("gelato tasting", "tasting expensive wine", "gelato-tasting.mp4"),
+        ("colosseum walk", "walk submarine volcano", "colosseum_walk.mp4"),
+    ):
+        reports = [library.search(text, by="named") for text in (whole, part)]
+        assert [report.match for report in reports] == [True, False]
+        assert {names(report)[0] for report in reports} == {name}
+
+
+def test_what_asks_for_something_visible_must_be_nearer_to_be_an_answer(named):
+    def least(text):
+        asking = Question(as_items(text), (), None)
+        searcher = named._signalled(asking, ("named",), Filters((), (None, None), (None, None)))
+        return searcher._wordings["named"].least(searcher._asked)
+
+    visible, heard = ["a bee on a flower", "a sports car", "a brown dog"], ["why prices rise", "how long it takes"]
+    assert min(map(least, visible)) > max(map(least, heard)) + 0.05
 
 
 @pytest.mark.parametrize("signs", ["*", "(", '"', '""', "…", "🎬", "— ; --"])
@@ -161,6 +184,16 @@ def test_subtitles_beside_any_copy_tell_what_is_said(own):
     (folder / "zoo.srt").unlink()
     library.index()
     assert names(library.search('"colosseum closes"', by="said")) == []
+
+
+def test_a_text_that_says_nothing_is_near_to_nothing(own):
+    library, folder = own
+    (folder / "birthday.srt").write_text("1\n00:00:00,000 --> 00:00:01,000\nA\n")
+    library.index(signals="speech")
+    for text in ("a mushroom", "a teapot", "pencils"):
+        report = library.search(text, by="said")
+        assert (report.hits, report.match) == ([], False)
+    assert names(library.search('"a"', by="said")) == ["birthday.mp4"]
 
 
 def test_filters_pages_and_a_limit_a_video_hold(named):

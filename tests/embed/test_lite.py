@@ -13,7 +13,7 @@ from PIL import Image
 from reelspace import embed
 from reelspace.embed.base import Embedder
 from reelspace.embed.conformance import violations
-from reelspace.embed.lite import attributes, vision, weights
+from reelspace.embed.lite import attributes, space, vision, weights
 from reelspace.errors import EncodeError, ModelError
 from reelspace.item import Frames, Item
 from reelspace.rank.calibration import calibration_of
@@ -248,3 +248,7 @@ def test_a_picture_that_was_there_before_is_not_looked_at_again(monkeypatch):
     assert len(looked) == 3
     encoder([two])
     assert len(looked) == 4
+
+
+def test_what_can_be_seen_is_had_without_the_rest():
+    assert (space.things() == space.load().class_texts).all()

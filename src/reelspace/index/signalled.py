@@ -17,15 +17,15 @@ from reelspace.index.wording import MOST, Told, Worded, Wording
 from reelspace.moments import Scored
 from reelspace.rank.fusion import DAMPING, Fused, Place, agreeing, fuse_spans
 
-COUNTS = {"seen": (1.5, 25.7), "said": (1.8, 24.4), "written": (2.5, 29.2), "named": (4.6, 40.7)}
+COUNTS = {"seen": (2.2, 15.0), "said": (2.8, 34.3), "written": (3.5, 32.2), "named": (5.8, 49.8)}
 """What a find of a signal counts, by its margin m above the least score that fits: `log(1 + exp(a + b·m))`, the doubt
 that it takes away if it is as sure as `1 / (1 + exp(−(a + b·m)))`. Scores of different signals are never compared:
 these are chosen by how often such finds were right, so that the kind of question that loses most by what other signals
 find loses least; see `benchmarks/signals`."""
 HIGHEST = 30.0  # a + b·m is no more than that
-UNKNOWN = 1.7  # what a find counts that is seen by a model that has no measure of it: as if it just fitted
+UNKNOWN = 2.3  # what a find counts that is seen by a model that has no measure of it: as if it just fitted
 QUOTED = 30.0  # what a find counts that has the quoted words
-ENOUGH = 0.94
+ENOUGH = 0.61
 """What the best finds of several signals must say together for anything to fit, where 1 is what they would say if each
 just fitted; chosen likewise."""
 SHOWN = 0.05  # of what the signal that counts most gives an answer: what gives less, and fits not, is not shown
@@ -97,7 +97,7 @@ class SignalledSearcher:
             return self._searcher.margins([find for find in finds if isinstance(find, Answer)])
         if self._asked.phrases:
             return None
-        least = self._wordings[by].least
+        least = self._wordings[by].least(self._asked)
         return np.array([find.score - least for find in finds if isinstance(find, Told)])
 
     def _match(self, rankings: Mapping[str, Ranking]) -> bool | None:

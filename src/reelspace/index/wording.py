@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -17,9 +17,13 @@ from reelspace.moments import Scored, nms
 from reelspace.signals.base import BY
 
 WORDS = 0.5
-"""What all words of a question are worth beside its meaning, whose cosine is 1 at most."""
+"""What all words of a question are worth beside its meaning, whose cosine is 1 at most. A part of them is worth its
+share's square of that: a passage that has one word of three is usually about something else."""
 USUAL, SPREAD = 0.06, 0.09
 """Scores of passages that have nothing to do with a question: their mean, with a margin, and standard deviation."""
+SIGHT, USUAL_SIGHT = 0.5, 0.4
+"""How much higher a passage must score to fit, the nearer the question is to what a picture can show, and how near
+questions usually are to that: “a bee on a flower” is near many a passage about bees, and asks for a picture."""
 NEAR = 0.1  # below the least score of a fit by so much, a passage is worth no place at all
 MOST = 200  # passages taken from a signal's ranking
 
@@ -51,6 +55,8 @@ class Worded(NamedTuple):
     vector: Vectors  # [DIM]
     words: list[str]
     phrases: list[list[str]]
+    sight: float
+    """Cosine to the nearest of the things that the built-in model knows by sight."""
     without: list[tuple[Vectors, list[list[str]]]]
     """Meaning and quoted words of what the answer should not be."""
 
@@ -76,18 +82,30 @@ def quotes(text: str) -> tuple[str, list[list[str]]]:
 
 def worded(texts: Sequence[str], without: Sequence[str], embed: Callable[[list[str]], Vectors]) -> Worded:
     """The question that these texts ask, and what it does not want."""
+    from reelspace.embed.lite import space
+
     text, phrases = quotes(" ".join(texts))
     refused = [quotes(one) for one in without]
     vectors = embed([text, *(plain for plain, _ in refused)])
     every = list(dict.fromkeys(terms(text)))
     told = [word for word in every if word not in _FILLERS]
     barred = [(vector, phrases) for vector, (_, phrases) in zip(vectors[1:], refused, strict=True)]
-    return Worded(text, vectors[0], told or every, phrases, barred)
+    return Worded(text, vectors[0], told or every, phrases, float((space.things() @ vectors[0]).max()), barred)
+
+
+def says(text: str) -> bool:
+    """Whether a text has a word that says something. What a short text of others means is near to anything."""
+    return any(word not in _FILLERS and (len(word) > 1 or not word.isascii()) for word in terms(text))
 
 
 def holds(text: str, phrase: Sequence[str]) -> bool:
     """Whether a text has exactly these words, one after another."""
     return f" {' '.join(phrase)} " in f" {' '.join(terms(text))} "
+
+
+def _barred(text: str, asked: Worded) -> bool:
+    """Whether a text has a phrase that is not wanted."""
+    return any(holds(text, phrase) for _, phrases in asked.without for phrase in phrases)
 
 
 class Wording:
@@ -112,10 +130,9 @@ class Wording:
         of_signal = texts.of_signal(signal)
         self._ids = of_signal if among is None else np.intersect1d(of_signal, among)
 
-    @property
-    def least(self) -> float:
+    def least(self, asked: Worded) -> float:
         """The least score of a passage that fits."""
-        return least_fit(len(self._ids))
+        return least_fit(len(self._ids)) + SIGHT * (asked.sight - USUAL_SIGHT)
 
     def search(self, asked: Worded) -> list[Told]:
         """Up to `MOST` passages, best first: score descending, then by content and time."""
@@ -130,10 +147,10 @@ class Wording:
         for vector, _ in asked.without:
             wanted &= vectors @ vector <= meaning
         scores = {
-            int(id): float(cosine) + WORDS * shares.get(int(id), 0.0)
+            int(id): float(cosine) + WORDS * shares.get(int(id), 0.0) ** 2
             for id, cosine in zip(ids[wanted], meaning[wanted], strict=True)
         }
-        return self._told(scores, asked)
+        return self._told(scores, shares, asked)
 
     def _shares(self, words: Sequence[str]) -> dict[int, float]:
         """Passage → the share of the question's words that it has, rare ones counting for more."""
@@ -161,16 +178,16 @@ class Wording:
         exact = [id for id, row in rows.items() if all(holds(row.text, phrase) for phrase in phrases)]
         return np.array(sorted(exact), np.int64)
 
-    def _told(self, scores: Mapping[int, float], asked: Worded) -> list[Told]:
+    def _told(self, scores: Mapping[int, float], shares: Container[int], asked: Worded) -> list[Told]:
         rows = self._texts.passages(scores)
         ranked = sorted(rows.values(), key=lambda row: (-scores[row.id], row.hash, row.start, row.id))
         files: dict[int, list[str]] = {}
         found: list[Told] = []
-        floor = -math.inf if asked.phrases else self.least - NEAR
+        floor = -math.inf if asked.phrases else least_fit(len(self._ids)) - NEAR
         for row in ranked:
             if scores[row.id] < floor:
                 break
-            if any(holds(row.text, phrase) for _, phrases in asked.without for phrase in phrases):
+            if not (says(row.text) or row.id in shares or asked.phrases) or _barred(row.text, asked):
                 continue
             if row.video not in files:
                 files[row.video] = self._files(WindowRow(row.id, row.video, row.hash, row.start, row.end))

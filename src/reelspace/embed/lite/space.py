@@ -17,6 +17,7 @@ from __future__ import annotations
 import io
 import json
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -117,3 +118,14 @@ def load() -> Space:
         arrays[name] = normalise(arrays[name])
     arrays["looks_map"] = normalise(arrays["looks_map"].T).T
     return Space(set=json.loads(weights.read("space.json")), **arrays)
+
+
+@lru_cache(maxsize=1)
+def things() -> Rows:
+    """Unit rows `[1000, 384]`: what the classes mean as texts, the things that a picture can show; without the rest.
+
+    Raises:
+        ModelError: the file is missing or damaged.
+    """
+    with np.load(io.BytesIO(weights.read("space.npz")), allow_pickle=False) as tables:
+        return normalise(tables["class_texts"].astype(np.float32))
