@@ -1,6 +1,7 @@
 import json
 import os
 import shutil
+import signal
 import sqlite3
 import sys
 import threading
@@ -411,11 +412,11 @@ class TestIndexing:
         assert library.index(folder / "red.mp4").missing == 1
 
     def test_an_interrupt_while_vectors_are_made_loses_none(self, library, folder, monkeypatch):
-        encode, interrupts = sketch.Sketch.encode_candidate, iter([KeyboardInterrupt])
+        encode, interrupts = sketch.Sketch.encode_candidate, iter([signal.SIGINT])
 
         def interrupted(self, items):
             if any(item.video is not None for item in items) and (interrupt := next(interrupts, None)):
-                raise interrupt
+                os.kill(os.getpid(), interrupt)
             return encode(self, items)
 
         library.index(folder / "red.mp4")  # its canaries are sung

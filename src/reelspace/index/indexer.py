@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Container, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
     from reelspace.media.probe import VideoInfo
     from reelspace.media.reader import Reader, ScanJob, WindowRead
 
-BATCH = 32  # windows embedded together,
-BATCH_BYTES = 128 << 20  # or this much of frames
+BATCH = 16  # windows embedded together while as many again are read,
+BATCH_BYTES = 64 << 20  # or this much of frames
 
 
 @dataclass(frozen=True)
@@ -156,6 +157,17 @@ class _Reading:
         return f"{len(reasons)} of {total} windows have no vector: {reasons[0]}"
 
 
+Embedded = tuple[dict[int, Vectors], dict[int, str]]
+"""By positions in a batch: vectors, and why others have none."""
+
+
+def _embedded(embedder: Embedder, items: Sequence[Item]) -> Embedded:
+    try:
+        return dict(enumerate(checked(embedder, embedder.encode_candidate, items))), {}
+    except EncodeError as error:
+        return dict(zip(error.positions, error.vectors, strict=True)), error.failures
+
+
 class Indexer:
     """Brings one space of a catalogue up to date. Made for one run; its caller holds the right to write."""
 
@@ -178,6 +190,8 @@ class Indexer:
         self._problems: list[Problem] = []
         self._readings: dict[str, _Reading] = {}  # by path of the file that is read
         self._batch: list[tuple[_Reading, int, Frames]] = []
+        self._thread: ThreadPoolExecutor
+        self._embedding: tuple[list[tuple[_Reading, int]], Future[Embedded]] | None = None
         self._changed: list[Candidate] = []
         self._placed: set[int] = set()  # contents known before that were found under a new name
         self._begun = time.monotonic()
@@ -258,23 +272,24 @@ class Indexer:
 
         if candidates:
             check_canaries(self._catalogue, self._space, self._embedder)
-        try:
-            for event in self._reader.scan(self._jobs(candidates)):
-                reading = self._readings[str(event.path)]
-                match event:
-                    case Opened():
-                        reading.info, reading.partial = event.info, event.info.partial
-                    case WindowRead():
-                        self._window(reading, event)
-                    case Closed():
-                        reading.closed, reading.partial = True, event.partial or reading.partial
-                        self._finish_complete()
-                    case Failed():
-                        self._fail(reading, event.reason.removeprefix(f"{shown(reading.path)}: "))
-            self._flush()
-        except KeyboardInterrupt:
-            self._flush()  # keep what has been read
-            raise
+        with ThreadPoolExecutor(1, "embed") as self._thread:
+            try:
+                for event in self._reader.scan(self._jobs(candidates)):
+                    reading = self._readings[str(event.path)]
+                    match event:
+                        case Opened():
+                            reading.info, reading.partial = event.info, event.info.partial
+                        case WindowRead():
+                            self._window(reading, event)
+                        case Closed():
+                            reading.closed, reading.partial = True, event.partial or reading.partial
+                            self._finish_complete()
+                        case Failed():
+                            self._fail(reading, event.reason.removeprefix(f"{shown(reading.path)}: "))
+                self._finish_batches()
+            except KeyboardInterrupt:
+                self._finish_batches()  # keep what has been read
+                raise
 
     def _jobs(self, candidates: Sequence[Candidate]) -> Iterator[ScanJob]:
         """What must be decoded; contents that are known already are linked on the way."""
@@ -342,22 +357,29 @@ class Indexer:
         self._report(reading.path)
 
     def _flush(self) -> None:
-        """Embeds what is waiting, and writes the contents that are complete."""
-        batch = self._batch  # kept until its vectors are there: an interrupt while they are made loses none
-        if batch:
-            try:
-                items = [Item(video=frames) for _, _, frames in batch]
-                vectors = checked(self._embedder, self._embedder.encode_candidate, items)
-                positions: Sequence[int] = range(len(batch))
-            except EncodeError as error:
-                vectors, positions = error.vectors, error.positions
-                for position, reason in error.failures.items():
-                    reading, window, _ = batch[position]
-                    reading.failures[window] = reason
-            for position, vector in zip(positions, vectors, strict=True):
-                reading, window, _ = batch[position]
+        """Has what is waiting embedded while reading goes on, and takes what was embedded before."""
+        self._collect()
+        if self._batch:
+            items = [Item(video=frames) for _, _, frames in self._batch]
+            where = [(reading, window) for reading, window, _ in self._batch]
+            self._embedding, self._batch = (where, self._thread.submit(_embedded, self._embedder, items)), []
+
+    def _finish_batches(self) -> None:
+        self._flush()
+        self._collect()
+
+    def _collect(self) -> None:
+        """Waits for what is being embedded, and writes the contents that are complete."""
+        if self._embedding is not None:
+            where, made = self._embedding
+            vectors, failures = made.result()  # an interrupt while it is waited for loses nothing
+            for position, vector in vectors.items():
+                reading, window = where[position]
                 reading.vectors[window] = vector
-            self._batch = []
+            for position, reason in failures.items():
+                reading, window = where[position]
+                reading.failures[window] = reason
+            self._embedding = None
         self._finish_complete()
 
     def _finish_complete(self) -> None:
