@@ -74,6 +74,26 @@ def test_every_generated_text_can_be_made_again(made):
     assert {row.provenance.relation for row in schema.rows(made, "TV2V")} == {"temporal continuation"}
 
 
+def test_the_training_mixture_reads_the_rows_as_they_are(made, tmp_path):
+    from reelspace.train.mixture import Mixture, MixtureConfig
+
+    tasks = [
+        {"name": task, "source": f"set/data/{task}", "root": "set", "formats": task.replace("2", ">"), "batch_size": 2}
+        | {"hard_negatives": schema.TASKS[task].negatives}
+        for task in schema.TASKS
+    ]
+    (tmp_path / "set").symlink_to(made)
+    for task in Mixture(MixtureConfig.model_validate({"tasks": tasks}), tmp_path).tasks:
+        rows = list(schema.rows(made, task.name))
+        assert [task.row(place).id for place in range(len(rows))] == [row.id for row in rows]
+        first = task.row(0)
+        assert (first.query, first.instruction) == (rows[0].query, rows[0].instruction)
+        assert first.negatives == tuple(negative.part for negative in rows[0].negatives)
+        for part in (first.query, first.candidate, *first.negatives):
+            item = task.rows.item(part)
+            assert item.video is None or item.video.path.exists()
+
+
 def test_t2v_and_t2t_share_no_caption(made):
     said = {row.provenance.source: row.query.text for row in schema.rows(made, "T2V")}
     for row in schema.rows(made, "T2T"):

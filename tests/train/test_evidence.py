@@ -27,6 +27,17 @@ def test_the_report_of_the_stages_is_made_of_its_results(tmp_path):
     assert (tmp_path / "stages.md").read_bytes() == (folder / "stages.md").read_bytes()
 
 
+def test_vidvecs_run_is_the_papers():
+    from reelspace.embed.presets import contract
+    from reelspace.train.config import read
+
+    made = read(RECIPES / "vidvec-o" / "run.yaml")
+    assert (made.lora.rank, made.lora.alpha, made.epochs, made.loss.kind) == (64, 128, 1, "dual-softmax")
+    told = contract(made.model)
+    assert told["position"] == -1 and told["layer"] == 24
+    assert all("in one word" in told["user"][kind] for kind in ("text", "video"))
+
+
 def test_text_only_tunings_table_is_made_of_its_ranks():
     made = runpy.run_path(str(RECIPES / "vidvec-o" / "worlds.py"))
     found = json.loads((RECIPES / "vidvec-o" / "worlds.json").read_text("utf-8"))

@@ -382,7 +382,8 @@ def test_two_processes_end_as_one_of_twice_the_batch(base, tasks, tmp_path):
 
     more = {"schedule": {"kind": "round-robin"}, "learning_rate": 1e-3, "max_steps": 4}
     one = run(config(base, [{**task, "batch_size": 16} for task in tasks], "one", **more), tmp_path)
-    two = config(base, tasks, "two", **more)
+    # In pieces and divided, both at once.
+    two = config(base, tasks, "two", loss={"micro_batch_tokens": 64}, **more)
     (tmp_path / "two.yaml").write_text(yaml.safe_dump(two.model_dump(mode="json")))
     shown = subprocess.run(
         [sys.executable, "-m", "reelspace", "train", "launch", "cpu"], capture_output=True, check=True
@@ -393,4 +394,5 @@ def test_two_processes_end_as_one_of_twice_the_batch(base, tasks, tmp_path):
     subprocess.run(command, check=True, capture_output=True, timeout=600)
     first, second = weights(one), weights(tmp_path / "two" / "model")
     # Adam's first steps divide what is all but nothing by itself: weights agree to a hundredth of a step.
-    assert max((first[name] - second[name]).abs().max() for name in first) < 1e-5
+    apart = {name: float((first[name] - second[name]).abs().max()) for name in first}
+    assert max(apart.values()) < 1e-5, sorted(apart.items(), key=lambda pair: -pair[1])[:6]

@@ -39,7 +39,7 @@ def run(
     shard: Annotated[
         str | None,
         typer.Option(
-            metavar="I/N", help="Do only every N-th shard, from the I-th: for job arrays.", show_default=False
+            metavar="I/N", help="Do only every N-th shard, from the I-th (from 0): for job arrays.", show_default=False
         ),
     ] = None,
     wait: Annotated[

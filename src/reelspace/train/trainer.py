@@ -177,8 +177,12 @@ def _claim(output: Path, config: Config) -> None:
 def _seat() -> Seat:
     from accelerate import PartialState
 
-    state = PartialState()
+    state = PartialState(cpu=_on_cpu())  # not told so, processes on CPUs would each believe that they are alone
     return Seat(state.process_index, state.num_processes)
+
+
+def _on_cpu() -> bool:
+    return not (torch.cuda.is_available() or torch.backends.mps.is_available())
 
 
 def _arguments(config: Config, output: Path) -> SentenceTransformerTrainingArguments:
@@ -206,7 +210,7 @@ def _arguments(config: Config, output: Path) -> SentenceTransformerTrainingArgum
         remove_unused_columns=False,
         ddp_find_unused_parameters=False,
         disable_tqdm=True,
-        use_cpu=not (torch.cuda.is_available() or torch.backends.mps.is_available()),
+        use_cpu=_on_cpu(),
         **_FORMS[config.precision],
     )
 
