@@ -247,7 +247,7 @@ class SignalCost(_Report):
     an_hour: float
     """Seconds of work an hour of video takes."""
     measured: bool
-    """Whether that was measured on this library's own videos; else it is what two ordinary cores need."""
+    """Whether that was measured on this library's own videos; else it is what one ordinary core needs."""
 
     @property
     def work(self) -> float:

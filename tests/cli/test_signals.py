@@ -47,7 +47,7 @@ def test_index_says_what_signals_cost_before_and_what_they_found_after(told):
     costs = [number for number, line in enumerate(lines) if " an hour of video (" in line]
     assert [lines[number] for number in costs] == [
         f"{signal}: 4.0 s in 2 videos to look through; at {lasting(3600 * USUAL_COST[signal])} an hour of video (on "
-        f"two ordinary cores) about {lasting(4 * USUAL_COST[signal])}."
+        f"one ordinary core) about {lasting(4 * USUAL_COST[signal])}."
         for signal in ("names", "speech")
     ]
     assert "names: 2 passages in 2 videos." in lines

@@ -141,7 +141,7 @@ def _signals(names: str | None) -> tuple[str, ...] | None:
 def _announce(costs: list[SignalCost]) -> None:
     """What signals are going to cost, before they do."""
     for cost in costs:
-        basis = "as measured here" if cost.measured else "on two ordinary cores"
+        basis = "as measured here" if cost.measured else "on one ordinary core"
         say(
             f"{cost.signal}: {lasting(cost.seconds)} in {counted(cost.videos, 'video')} to look through; at "
             f"{lasting(cost.an_hour)} an hour of video ({basis}) about {lasting(cost.work)}."
