@@ -11,7 +11,7 @@ of each; loading the models weighs more there.
 
 The limit is what looking at all of a video costs at least: every frame of the same files decoded once, by one thread.
 On a machine that does something else at the time only processor time tells anything. `USUAL_COST` in
-`reelspace.signals.base` is what it said, rounded up.
+`reelspace.signals.base` is about what it said.
 """
 
 from __future__ import annotations

@@ -21,8 +21,8 @@ WORDLESS: tuple[Mark, ...] = ("music", "sound")
 """Marks of lines that only note what is heard: they are kept, and not searched."""
 
 USUAL_COST: dict[Signal, float] = {"names": 0.0005, "speech": 0.2, "ocr": 0.2}
-"""Seconds of work a second of video on one ordinary core, `speech` where somebody speaks all the time; what a library has
-measured itself counts more. See benchmarks/signals/cost.py."""
+"""Seconds of work a second of video on one ordinary core, `speech` where somebody speaks all the time; what a library
+has measured itself counts more. See benchmarks/signals/cost.py."""
 
 
 class SignalError(ReelspaceError):
