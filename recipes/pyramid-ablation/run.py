@@ -40,10 +40,13 @@ def plain(name: str) -> str:
 
 def prepared(told: dict[str, Any], work: Path) -> Path:
     """Writes the rows of all tasks and the model that every arm begins with."""
-    for name, task in every(told).items():
-        if "pool" in task and not (work / "rows" / f"{plain(name)}.jsonl").exists():
+    pools = {name: task["pool"] for name, task in every(told).items() if "pool" in task}
+    for arm in told["arms"].values():
+        pools |= {other: pools[name] for name, other in arm.get("instead", {}).items()}
+    for name, pool in pools.items():
+        if not (work / "rows" / f"{plain(name)}.jsonl").exists():
             say(f"rows of {name}")
-            write(work / "rows", name, task["pool"], seed=0, profile=WORLD)
+            write(work / "rows", name, pool, seed=0, profile=WORLD)
     if "synth" in told:
         synthesised(told, work / "rows")
     if not (work / "start").exists():
@@ -91,7 +94,7 @@ def mixture(told: dict[str, Any], arm: dict[str, Any], part: float) -> list[dict
     return [
         {
             "name": name,
-            "source": task.get("source", f"{plain(name)}.jsonl"),
+            "source": task.get("source", f"{plain(arm.get('instead', {}).get(name, name))}.jsonl"),
             "root": task.get("root"),
             "batch_size": task["batch"],
             "hard_negatives": arm.get("negatives", 0),
@@ -108,15 +111,17 @@ def config(told: dict[str, Any], arm: dict[str, Any], seed: int, work: Path, out
     if schedule["kind"] == "fixed":
         sizes = {task["name"]: task["rows"] / task["batch_size"] for task in declared}
         schedule["weights"] = {name: size * (2 if name in VIDEOS else 1) for name, size in sizes.items()}
+    training = arm.get("training", {})
+    memory = work / "memory" if "vision" in training.get("frozen", ["vision"]) else None  # else it sees otherwise each step
     steps = told["steps"] - (told["probing"] if schedule["kind"] == "pyramid" else 0)
     return Config.model_validate(
         {
-            **{"model": str(work / "start"), "output": output, "memory": work / "memory", "seed": seed},
+            **{"model": str(work / "start"), "output": output, "memory": memory, "seed": seed},
             **{"mixture": {"tasks": declared}, "schedule": schedule, "epochs": told["epochs"]},
             **{"max_steps": max(1, round(steps * part)), "learning_rate": told["rate"], "warmup_steps": told["warmup"]},
             **{"lora": None, "frozen": ["vision"], "precision": "fp32", "gradient_checkpointing": False},
             **{"workers": 0, "log_every": 1, "save_every": 100_000, "weight_decay": 0.01},
-            **arm.get("training", {}),
+            **training,
         }
     )
 
@@ -124,7 +129,7 @@ def config(told: dict[str, Any], arm: dict[str, Any], seed: int, work: Path, out
 def scored(model: Path, size: Size, work: Path) -> dict[str, float]:
     """Task of UVRB-Worlds → score; ties are broken in all ways at once."""
     embedder: Any = load(str(model))
-    embedder.module.remember(work / "memory")
+    embedder.module.remember(work / "memory")  # each vision tower has its own part of it
     found = {}
     for task in tasks(size):
         data = task.data(work / "uvrb-worlds")

@@ -110,6 +110,18 @@ def _styled_text_to_video(row: Drawer) -> tuple[Part, Part]:
     return row.text(drawn, *_LOOSE, "spatial", "camera"), row.video(drawn)
 
 
+def _informed(**shares: float) -> Make:
+    """Videos asked for by captions about one thing: what moves, where and how things are, or anything else."""
+    about = {"temporal": ("temporal",), "spatial": ("spatial", "object"), "other": ("theme", "camera", "keywords")}
+
+    def make(row: Drawer) -> tuple[Part, Part]:
+        drawn = row.scene()
+        chosen = str(row.random.choice(list(shares), p=list(shares.values())))
+        return row.text(drawn, *about[chosen]), row.video(drawn)
+
+    return make
+
+
 def _composed(row: Drawer, seen: str) -> tuple[Part, Part]:
     reference = row.still()
     asked = compose(reference, ("action", pick(row.random, ("light", "background"))), row.random, seen)
@@ -145,6 +157,13 @@ UVRD: Mapping[str, Make] = {
     "UVRD-V2V": _clip_to_video,
 }
 """The seven synthesised tasks (GVE Table 7)."""
+INFORMED: Mapping[str, Make] = {
+    "UVRD-T2V 60-30-10": _informed(temporal=0.6, spatial=0.3, other=0.1),
+    "UVRD-T2V temporal": _informed(temporal=1.0),
+    "UVRD-T2V spatial": _informed(spatial=1.0),
+    "UVRD-T2V even": _informed(temporal=1 / 3, spatial=1 / 3, other=1 / 3),
+}
+"""Text → video by information profile (GVE §3.2; its own is 60 % temporal, 30 % spatial, 10 % other)."""
 SUMMARIES = "summaries"
 """Brief → detailed captions of one scene, for text-only tuning (VidVec)."""
 
@@ -154,7 +173,7 @@ def _summary(row: Drawer) -> tuple[Part, Part]:
     return row.text(drawn, "brief", "general"), row.text(drawn, "detailed")
 
 
-TASKS: Mapping[str, Make] = {**BASE, **UVRD, SUMMARIES: _summary}
+TASKS: Mapping[str, Make] = {**BASE, **UVRD, **INFORMED, SUMMARIES: _summary}
 
 
 def write(
