@@ -293,42 +293,81 @@ def report(told: dict[str, Any], rows: Sequence[dict[str, Any]], start: dict[str
 
 
 def plots(told: dict[str, Any], rows: Sequence[dict[str, Any]], output: Path) -> None:
-    """The abilities by arm and, where there is a sweep, `scaling.svg`."""
+    """The abilities by arm, or the changes; and, where there is a sweep, `scaling.svg`."""
     import matplotlib
 
     matplotlib.use("Agg")
     matplotlib.rcParams["svg.hashsalt"] = "reelspace"
+    arms = by_arm(rows)
+    if told["report"].get("shows") == "changes":
+        figure = changes_drawn(arms, told["report"]["changes"])
+    else:
+        figure = abilities_drawn({name: arms[name] for name in told["arms"] if name in arms})
+    figure.savefig(output / told["report"]["plot"], metadata={"Date": None})
+    if told["report"].get("shows") != "changes" and len(fitted(rows, told["report"]["usual"])[0]) > 2:
+        scaling_drawn(rows, told["report"]["usual"]).savefig(output / "scaling.svg", metadata={"Date": None})
+
+
+ABOVE = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "frameon": False, "fontsize": "small"}
+"""Where a legend hides nothing."""
+
+
+def abilities_drawn(arms: dict[str, Scores]) -> Any:
+    """Each arm's scores with their intervals."""
     from matplotlib import pyplot
 
-    arms, arm = by_arm(rows), told["report"]["usual"]
-    names = [name for name in told["arms"] if name in arms]
     figure, axis = pyplot.subplots(figsize=(11, 4))
-    for place, name in enumerate(names):
-        values = [[row[column] for row in arms[name].values()] for column in COLUMNS]
-        x = np.arange(len(COLUMNS)) + (place - (len(names) - 1) / 2) * 0.8 / len(names)
+    for place, (name, scores) in enumerate(arms.items()):
+        values = [[row[column] for row in scores.values()] for column in COLUMNS]
+        x = np.arange(len(COLUMNS)) + (place - (len(arms) - 1) / 2) * 0.8 / len(arms)
         axis.errorbar(x, [np.mean(v) for v in values], [half(v) for v in values], fmt="o", markersize=3, label=name)
     axis.set_xticks(range(len(COLUMNS)), COLUMNS)
     axis.set_ylabel("score, 95 % interval over seeds")
     axis.grid(axis="y", alpha=0.3)
-    axis.legend(fontsize="small", ncols=4)
+    axis.legend(**ABOVE, ncols=8)
     figure.tight_layout()
-    figure.savefig(output / told["report"]["plot"], metadata={"Date": None})
+    return figure
+
+
+def changes_drawn(arms: dict[str, Scores], changes: Changes) -> Any:
+    """What each change makes of AVG-A: every seed, the mean and its interval."""
+    from matplotlib import pyplot
+
+    done = [(said, differences(arms, one, other, "AVG-A")) for one, other, said in changes if {one, other} <= set(arms)]
+    figure, axis = pyplot.subplots(figsize=(9, 0.8 + 0.32 * len(done)))
+    for place, (_, gaps) in enumerate(done):
+        axis.plot(gaps, [place] * len(gaps), "|", color="C7")
+        axis.errorbar(gaps.mean(), place, xerr=half(gaps), fmt="o", markersize=4, color="C0")
+    axis.axvline(0, color="black", linewidth=0.8)
+    axis.set_yticks(range(len(done)), [said for said, _ in done])
+    axis.invert_yaxis()
+    axis.set_xlabel("AVG-A: difference, 95 % interval over seeds; a stroke for each seed")
+    axis.grid(axis="x", alpha=0.3)
+    figure.tight_layout()
+    return figure
+
+
+def scaling_drawn(rows: Sequence[dict[str, Any]], arm: str) -> Any:
+    """Scores by the pairs shown, and what was fitted."""
+    from matplotlib import pyplot
+
     parts, fits = fitted(rows, arm)
-    if len(parts) < 3:
-        return
     pairs = [np.mean([r["pairs"] for r in rows if r["arm"] == arm and r["part"] == part]) for part in parts]
-    figure, axis = pyplot.subplots(figsize=(7, 4))
+    figure, axis = pyplot.subplots(figsize=(8, 4.5))
     for colour, column in enumerate(("AVG-A", "CG", "S", "T", "PR", "LC", "CMP", "VIS")):
         middle, wide, slope, height = fits[column]
-        axis.errorbar(pairs, middle, wide, fmt="o", markersize=3, label=column, color=f"C{colour}")
+        beside = [x * 1.012 ** (colour - 3.5) for x in pairs]
+        axis.errorbar(beside, middle, wide, fmt="o", markersize=3, label=column, color=f"C{colour}")
         axis.plot(pairs, [slope * log(x) + height for x in pairs], "--", linewidth=0.8, color=f"C{colour}")
     axis.set_xscale("log")
+    axis.minorticks_off()
+    axis.set_xticks(pairs, [f"{x:.0f}" for x in pairs])
     axis.set_xlabel("pairs shown")
-    axis.set_ylabel("score")
+    axis.set_ylabel("score, 95 % interval over seeds")
     axis.grid(alpha=0.3)
-    axis.legend(fontsize="small", ncols=2)
+    axis.legend(**ABOVE, ncols=8)
     figure.tight_layout()
-    figure.savefig(output / "scaling.svg", metadata={"Date": None})
+    return figure
 
 
 def main() -> None:

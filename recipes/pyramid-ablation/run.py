@@ -112,7 +112,7 @@ def config(told: dict[str, Any], arm: dict[str, Any], seed: int, work: Path, out
         sizes = {task["name"]: task["rows"] / task["batch_size"] for task in declared}
         schedule["weights"] = {name: size * (2 if name in VIDEOS else 1) for name, size in sizes.items()}
     training = arm.get("training", {})
-    memory = work / "memory" if "vision" in training.get("frozen", ["vision"]) else None  # else it sees otherwise each step
+    memory = work / "memory" if "vision" in training.get("frozen", ["vision"]) else None
     steps = told["steps"] - (told["probing"] if schedule["kind"] == "pyramid" else 0)
     return Config.model_validate(
         {

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 RECIPES = ROOT / "recipes"
 
@@ -20,11 +22,12 @@ def test_the_ablations_report_is_made_of_its_results(tmp_path):
     assert (tmp_path / "report.md").read_bytes() == (RECIPES / "pyramid-ablation" / "report.md").read_bytes()
 
 
-def test_the_report_of_the_stages_is_made_of_its_results(tmp_path):
+@pytest.mark.parametrize("name", ["stages", "further"])
+def test_the_other_reports_are_made_of_their_results(tmp_path, name):
     folder = RECIPES / "pyramid-ablation"
-    command = [folder / "report.py", "--settings", folder / "stages.toml", "--output", tmp_path / "stages.md"]
+    command = [folder / "report.py", "--settings", folder / f"{name}.toml", "--output", tmp_path / "made.md"]
     subprocess.run([sys.executable, *command], cwd=ROOT, check=True)
-    assert (tmp_path / "stages.md").read_bytes() == (folder / "stages.md").read_bytes()
+    assert (tmp_path / "made.md").read_bytes() == (folder / f"{name}.md").read_bytes()
 
 
 def test_vidvecs_run_is_the_papers():

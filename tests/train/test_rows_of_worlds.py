@@ -8,12 +8,13 @@ from reelspace.media.policy import Sampling, Uniform
 from reelspace.train.captions import pairs
 from reelspace.train.mixture import TaskConfig, _opened
 from reelspace.train.rows import letters
-from reelspace.train.worlds import BASE, SUMMARIES, TASKS, UVRD, write
+from reelspace.train.worlds import BASE, INFORMED, SUMMARIES, TASKS, UVRD, write
 
 FORMATS = {
     **{"texts": "T>T", "text to picture": "T>I", "picture to text": "I>T", "composed picture": "TI>I"},
     **{"text to video": "T>V", "UVRD-T2T": "T>T", "UVRD-T2I": "T>I", "UVRD-T2V": "T>V", "UVRD-TI2V": "TI>V"},
     **{"UVRD-TV2V": "TV>V", "UVRD-I2V": "I>V", "UVRD-V2V": "V>V", SUMMARIES: "T>T"},
+    **dict.fromkeys(INFORMED, "T>V"),
 }
 
 
