@@ -30,7 +30,7 @@ with Library.open(where, model="sketch") as library:
     first = library.index(folder, include="*", hidden=True, signals="speech,ocr,names")
     second = library.index()
     asked = {"said": '"closed because of the storm"', "written": '"high water"', "named": '"whole"'}
-    told = [library.search(question, by=by) for by, question in asked.items()]
+    told = [library.search(question, k=1000, by=by) for by, question in asked.items()]
     for report in (first, second, library.status(), *told):
         print(report.model_dump_json())
 """
