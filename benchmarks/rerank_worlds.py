@@ -21,8 +21,11 @@ from reelspace.rank import yes_no
 from reelspace.rank.base import PairScorer
 from reelspace.worlds.tasks import QUERIES, TaskData, task
 
-TASKS = ("MSRVTT", "DiDeMo", "CRB-G", "CRB-S", "VDC-O", "CRB-T", "DREAM-E", "PEV-K")
-"""Those that ask in words and have one right answer each, in UVRB's order."""
+TASKS = (
+    *("MSRVTT", "DiDeMo", "CRB-G", "CRB-S", "VDC-O", "CRB-T", "CMRB", "DREAM-E", "LoVR-TH", "PEV-K"),
+    *("LoVR-V", "VDC-D"),
+)
+"""Those that ask in words, in UVRB's order."""
 DRAWS = 2000
 
 
