@@ -49,7 +49,7 @@ def test_a_picture_of_one_run_or_of_several_is_always_the_same(folder, tmp_path)
     one = plot([folder], tmp_path / "one.svg").read_bytes()
     assert b"<svg" in one and b"Training loss" in one and b"Alignment" in one and b"Share of steps" in one
     assert plot([folder], tmp_path / "two.svg").read_bytes() == one
-    other = tmp_path / "deeper" / folder.name  # of one name
+    other = tmp_path / ("deeper" * 20) / folder.name  # of one name, so that the whole path tells them apart
     other.mkdir(parents=True)
     (other / "log.jsonl").write_bytes((folder / "log.jsonl").read_bytes())
     both = plot([folder, other], tmp_path / "both.svg").read_bytes()

@@ -83,6 +83,15 @@ def smoothed(points: NDArray[np.float64], window: int = WINDOW) -> tuple[NDArray
     return np.array([part.mean() for part in parts]), np.array([part.std() for part in parts])
 
 
+def _laid_out(figure: Any, legends: Sequence[Any]) -> None:
+    """Curves take the room there is whatever they are called; the picture grows by what legends need beside them."""
+    for legend in legends:
+        legend.set_in_layout(False)
+    figure.tight_layout()
+    for legend in legends:
+        legend.set_in_layout(True)
+
+
 def plot(folders: Sequence[Path], output: Path, window: int = WINDOW) -> Path:
     """Draws the runs beside each other into one picture (PNG, SVG or PDF by its name). Needs matplotlib.
 
@@ -112,18 +121,18 @@ def plot(folders: Sequence[Path], output: Path, window: int = WINDOW) -> Path:
         axis.set_xlabel("step")
     for axis in axes[1 : len(shown), 0]:
         axis.sharex(axes[0, 0])
-    axes[0, 0].legend(loc="upper right", fontsize="small")
+    legends = [axes[0, 0].legend(loc="upper right", fontsize="small")]
     for axis, name in zip(axes[len(shown) :, 0], lower, strict=True):
         _draw_tasks(axis, {label: found.get(name, {}) for label, found in tasks.items()})
         axis.set_ylabel(BY_TASK[name])
         axis.set_xlabel("epoch")
-        axis.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize="x-small")
+        legends.append(axis.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize="x-small"))
     for axis in axes[:, 0]:
         axis.grid(alpha=0.3)
     figure.align_ylabels()
-    figure.tight_layout()
+    _laid_out(figure, legends)
     output.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(output, dpi=120, metadata=_UNDATED.get(output.suffix))
+    figure.savefig(output, dpi=120, bbox_inches="tight", metadata=_UNDATED.get(output.suffix))
     pyplot.close(figure)
     return output
 
