@@ -8,7 +8,8 @@ from reelspace.media.policy import Sampling, Uniform
 from reelspace.train.captions import pairs
 from reelspace.train.mixture import TaskConfig, _opened
 from reelspace.train.rows import letters
-from reelspace.train.worlds import BASE, INFORMED, SUMMARIES, TASKS, UVRD, write
+from reelspace.train.worlds import BASE, INFORMED, SUMMARIES, TASKS, UVRD, Drawer, write
+from reelspace.worlds.sample import FULL
 
 FORMATS = {
     **{"texts": "T>T", "text to picture": "T>I", "picture to text": "I>T", "composed picture": "TI>I"},
@@ -37,6 +38,19 @@ def test_rows_are_of_their_format_can_be_read_and_are_always_the_same(name, tmp_
                 assert len(sample(item.video, Sampling(Uniform(2)))) == 2
             if item.image is not None:
                 assert item.image.exists()
+
+
+def test_captions_are_about_what_the_profile_says(tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(Drawer, "text", lambda row, drawn, *kinds: asked.append(kinds) or {})
+    monkeypatch.setattr(Drawer, "video", lambda row, drawn: {})
+    for number in range(300):
+        INFORMED["UVRD-T2V 60-30-10"](Drawer(tmp_path, FULL, "train", number))
+    assert 0.52 < asked.count(("temporal",)) / 300 < 0.68
+    assert 0.22 < asked.count(("spatial", "object")) / 300 < 0.38
+    asked.clear()
+    INFORMED["UVRD-T2V spatial"](Drawer(tmp_path, FULL, "train", 0))
+    assert asked == [("spatial", "object")]
 
 
 def test_captions_of_a_table_become_rows(tmp_path):
