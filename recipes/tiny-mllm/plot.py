@@ -12,7 +12,8 @@ from typing import Any
 
 EYES = ("form", "colour", "texture", "way", "growing", "turning", "filming", "background", "light", "across", "down")
 PANELS = {
-    "answers": ("colour", "form", "deed", "direction", "place", "light", "count", "camera", "where", "side"),
+    "answers, of what is there": ("colour", "form", "place", "light", "count", "side", "where"),
+    "answers, of what happens": ("deed", "direction", "camera", "first", "last"),
     "Yes or No (AUC)": ("check", "match brief", "match general"),
     "caption → video R@1 by layer": ("layer 1", "layer 2", "layer 3", "layer 4", "layer 5", "layer 6"),
     "loss": ("words", "wrong", "contrast"),
@@ -28,10 +29,9 @@ def main(run: Path, target: Path) -> None:
     eyes, rows = ([json.loads(line) for line in (run / name).read_text().splitlines()] for name in FILES)
     figure, axes = pyplot.subplots(2, 3, figsize=(15, 7), constrained_layout=True)
     _draw(axes.flat[0], "the eyes: cells named right, held-out scenes", EYES, eyes)
-    for axis, (title, names) in zip(axes.flat[1:], PANELS.items(), strict=False):
+    for axis, (title, names) in zip(axes.flat[1:], PANELS.items(), strict=True):
         _draw(axis, f"{title}, held-out scenes" if title != "loss" else "loss of a training batch", names, rows)
-    axes.flat[5].axis("off")
-    axes.flat[4].set_ylim(0, 3)
+    axes.flat[5].set_ylim(0, 3)
     figure.savefig(target, dpi=90, metadata={"Software": None})
 
 

@@ -17,7 +17,7 @@ def many():
     return [*islice(scenes(21), 250), *islice(scenes(21, LONG), 6), *islice(scenes(21, EASY), 20)]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS, "claim"])
 def test_captions_are_true(many, kind):
     for number, scene in enumerate(many):
         said = caption(scene, kind, generator(number))

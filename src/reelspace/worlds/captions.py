@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from reelspace.worlds.facts import Fact, Facts, deed, facts, in_shot, interval, place, sized, speed, still
 from reelspace.worlds.sample import Random, pick, shuffled
-from reelspace.worlds.scene import BACKGROUNDS, CAMERA, COLOURS, FORMS, LIGHTS, PLACES, Act, Scene, Shot, Thing
+from reelspace.worlds.scene import BACKGROUNDS, CAMERA, COLOURS, FORMS, LIGHTS, PLACES, Act, Camera, Scene, Shot, Thing
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,10 @@ KINDS = (
 
 
 def caption(scene: Scene, kind: str, random: Random) -> Caption:
-    """One caption of that kind. A video of several shots is told shot by shot: the looser kinds without their order."""
+    """One caption of that kind, or one `claim` of what captions are made of.
+
+    A video of several shots is told shot by shot: the looser kinds without their order.
+    """
     if kind == "chapters":
         return _chapters(scene, random)
     said = [_SAYERS[kind](shot, scene.rate, random) for shot in scene.shots]
@@ -317,6 +320,28 @@ def _object(shot: Shot, rate: int, random: Random) -> Caption:
     return Caption(_sentence(text), frozenset(stated))
 
 
+def _claim(shot: Shot, rate: int, random: Random) -> Caption:
+    """One thing that is so, and nothing else: what a caption is made of."""
+    things = [thing for thing in shot.things if not any(act.other is not None for act in thing.acts)]
+    claims = [Caption(ground(shot.background, random), frozenset(_world(shot, "place")))]
+    claims.append(Caption(lit(shot.light, random), frozenset(_world(shot, "light"))))
+    for thing in shot.things:
+        noun, stated = _described(shot, thing)
+        claims += [Caption(f"there is {a(thing.name)}", frozenset({(thing.name, "is", "there")}))] * 2
+        claims.append(Caption(f"there is {a(noun)}", frozenset(stated)))
+    for thing in things:
+        acts = [_doing(shot, replace(thing, acts=pair), rate, random) for pair in pairwise(thing.acts)]
+        for said in acts or [_doing(shot, thing, rate, random)]:
+            claims += [Caption(f"the {thing.name} {said.text}", said.facts)] * 2
+        if thing in still(shot) and (spot := place(thing)):
+            stated = {(thing.name, "is at", spot)}
+            claims += [Caption(f"the {thing.name} is {where(spot)}", frozenset(stated))] * 3
+    if shot.camera.acts:
+        claims.append(_camera(replace(shot, camera=Camera(acts=shot.camera.acts[:2])), rate, random))
+    chosen = pick(random, claims)
+    return Caption(_sentence(chosen.text.rstrip(".")), chosen.facts)
+
+
 def _described(shot: Shot, thing: Thing) -> tuple[str, set[Fact]]:
     """`small striped red circle`, and the facts in it."""
     words, stated = list[str](), set[Fact]({(thing.name, "is", "there")})
@@ -367,6 +392,7 @@ def _chapters(scene: Scene, random: Random) -> Caption:
 _SAYERS: dict[str, Callable[[Shot, int, Random], Caption]] = {
     **{"brief": _brief, "general": _general, "spatial": _spatial, "temporal": _temporal, "camera": _camera},
     **{"events": _events, "theme": _theme, "keywords": _keywords, "object": _object, "detailed": _detailed},
+    "claim": _claim,
 }
 
 

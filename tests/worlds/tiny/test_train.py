@@ -84,6 +84,18 @@ def test_the_contrastive_loss_is_info_nce_both_ways_without_false_negatives():
     assert float(contrastive(rows[0], rows[1], alike, 0.05)) == pytest.approx(expected, rel=1e-9)
 
 
+def test_a_caption_that_is_nobodys_is_a_negative_of_every_video_and_asks_for_none():
+    rows = torch.nn.functional.normalize(torch.randn(2, 4, 8, dtype=torch.float64), dim=-1)
+    videos, texts = rows[0][:3], rows[1]
+    alike = torch.eye(3, 4, dtype=torch.bool)
+    scores = videos @ texts.T / 0.05
+    there = -scores.log_softmax(dim=1).diagonal().mean()
+    back = -scores[:, :3].log_softmax(dim=0).diagonal().mean()
+    assert float(contrastive(videos, texts, alike, 0.05)) == pytest.approx(float((there + back) / 2), rel=1e-9)
+    alike[0, 3] = True  # true of the first video after all
+    assert contrastive(videos, texts, alike, 0.05) < (there + back) / 2
+
+
 def test_the_area_under_the_curve_counts_ties_half():
     assert auc(np.float32([3, 2, 2, 1]), np.array([True, True, False, False])) == pytest.approx(3.5 / 4)
 

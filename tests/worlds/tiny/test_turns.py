@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from reelspace.worlds.sample import generator
-from reelspace.worlds.tiny.batches import Plan, Sizes, batch, collated, written
-from reelspace.worlds.tiny.lessons import WORLDS, Lesson, lesson, one_word, sampled
+from reelspace.worlds.tiny.batches import Sizes, batch, collated, written
+from reelspace.worlds.tiny.lessons import WORLDS, Lesson, Plan, lesson, one_word, sampled
 from reelspace.worlds.tiny.model import Shape, build, looked, quickened
 from reelspace.worlds.tiny.train import _states, normed
 
@@ -28,7 +28,8 @@ def _read(model, rows, lessons, turns):
 @torch.no_grad()
 @pytest.mark.parametrize("medium", ["video", "image", "text"])
 def test_a_turn_among_others_is_the_turn_alone(model, writer, medium):
-    made = lesson(sampled("full", "train", 3), medium, generator("turns", 1), 0.4, 5, WORLDS["full"], summed=True)
+    plan = Plan(1, {}, contrast=0.0, judged=0.4, turns=5)
+    made = lesson(sampled("full", "train", 3), medium, generator("turns", 1), plan, WORLDS["full"], summed=True)
     row = written(writer, made)
     # The second row is padded.
     shorter = written(writer, Lesson(medium, made.told, made.turns[:2], made.scene, made.frame))

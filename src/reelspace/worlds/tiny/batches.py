@@ -21,7 +21,9 @@ from reelspace.worlds.tiny.lessons import (
     WORLDS,
     Lesson,
     Medium,
+    Plan,
     lesson,
+    mistold,
     opposed,
     retold,
     sampled,
@@ -34,39 +36,6 @@ from reelspace.worlds.tiny.tokens import Turn, Writer, Written
 
 if TYPE_CHECKING:
     import torch
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What a stretch of training is made of.
-
-    Attributes:
-        until: the number of the step that the next begins with.
-        worlds: name → share of scenes.
-        contrast: weight of the contrastive loss between videos and captions; 0: none, and no captions are read.
-        judged: share of turns that ask for Yes or No.
-        turns: turns a lesson.
-        changes: most attributes in which a text to be judged is false.
-        plainly: captions are told in one wording.
-        timely: how often a kind of question is asked that one frame does not answer, to once of the others.
-        asked: share of the turns that are not judged that are questions; the others ask for captions.
-        twins: how many pairs of videos differ in one thing, at most; the others are more to see.
-        opposed: texts of a video and its twin that are asked of both, at most.
-        settled: what is said in one word is the main thing, always; else any word that fits.
-    """
-
-    until: int
-    worlds: dict[str, float]
-    contrast: float
-    judged: float
-    turns: int
-    changes: int = 1
-    plainly: bool = False
-    timely: int = 1
-    asked: float = 0.65
-    twins: int = 0
-    opposed: int = 0
-    settled: bool = False
 
 
 @dataclass(frozen=True)
@@ -92,10 +61,10 @@ class Pairs:
     """Captions of the first videos of a batch.
 
     Attributes:
-        inputs: arguments of the model for the captions.
-        readout: int64 `[pairs]`: where each caption's embedding is read.
+        inputs: arguments of the model for the captions: one of each video, and those that are nobody's.
+        readout: int64 `[captions]`: where each caption's embedding is read.
         videos: int64 `[pairs]`: where each video's is, in the batch's own inputs.
-        alike: bool `[pairs, pairs]`: the caption of a column is true of the video of a row.
+        alike: bool `[pairs, captions]`: the caption of a column is true of the video of a row.
     """
 
     inputs: dict[str, torch.Tensor]
@@ -138,29 +107,37 @@ def batch(writer: Writer, plan: Plan, sizes: Sizes, split: Split, *names: object
         worlds.append(WORLDS[world])
         scenes.append(sampled(world, split, *names, number))
         also.append([])
-        paired = medium == "video" and number % 2 and number // 2 < plan.twins
-        if paired and (other := twin(scenes[-2], random, worlds[-2])):
-            scenes[-1], worlds[-1] = other, worlds[-2]
-            also[-2:] = opposed(scenes[-2], other, plan.opposed, random)
+        first = number - number % plan.family
+        kin = medium == "video" and number > first and number // plan.family < plan.twins
+        if kin and (other := twin(scenes[first], random, worlds[first])):
+            scenes[-1], worlds[-1] = other, worlds[first]
+            also[first], also[-1] = opposed(scenes[first], other, plan.opposed, random, plan.claims)
     lessons = []
     for number, (drawn, medium) in enumerate(zip(scenes, media, strict=True)):
         summed = bool(plan.contrast and number < sizes.paired) or bool(random.random() < sizes.summed)
-        told = (plan.judged, plan.turns, worlds[number], summed, plan.changes, plan.plainly, plan.timely, plan.asked)
-        lessons.append(lesson(drawn, medium, random, *told, also[number], plan.settled))
+        lessons.append(lesson(drawn, medium, random, plan, worlds[number], summed, also[number]))
     rows = [written(writer, made, sizes.length) for made in lessons]
     return Batch(
         inputs=collated(rows, lessons),
         turns=_padded([row.turn for row in rows], 0, torch.int64),
         weights=_padded([row.weights for row in rows], 0.0, torch.float32),
         wrong=_padded([row.wrong for row in rows], -1, torch.int64),
-        pairs=_pairs(writer, lessons[: sizes.paired], rows, random) if plan.contrast else None,
+        pairs=_pairs(writer, lessons[: sizes.paired], rows, random, worlds if plan.mistold else ())
+        if plan.contrast
+        else None,
     )
 
 
-def _pairs(writer: Writer, lessons: Sequence[Lesson], rows: Sequence[Written], random: Random) -> Pairs:
+def _pairs(
+    writer: Writer, lessons: Sequence[Lesson], rows: Sequence[Written], random: Random, worlds: Sequence[Profile]
+) -> Pairs:
+    """Captions of the lessons; given their worlds, and of a twin of each."""
     import torch
 
     said = [retold(made.scene, random) for made in lessons]
+    if worlds:
+        found = (mistold(made.scene, random, world) for made, world in zip(lessons, worlds, strict=False))
+        said += [one for one in found if one is not None]
     texts = [written(writer, made) for _, made in said]
     return Pairs(
         inputs=collated(texts, []),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, cast
 
 from reelspace.worlds.captions import Caption, Question, caption, questions
-from reelspace.worlds.edits import ATTRIBUTES, match, vary
+from reelspace.worlds.edits import ATTRIBUTES, Match, match, vary
 from reelspace.worlds.facts import deed, facts
 from reelspace.worlds.sample import (
     EASY,
@@ -49,10 +49,13 @@ TELL = {
     "detailed": "Describe the video in detail.",
 }
 """Kind of caption → what asks for it."""
+_TOLD: dict[Medium, tuple[str, ...]] = {"video": (*TELL,), "text": (*TELL,), "image": ("theme", "object")}
 WEIGHED = ("brief", "general", "temporal", "keywords", "object", "spatial")
 """Kinds of caption that are judged."""
 STILL = ("where", "colour", "form", "place", "light", "count", "side")
 """Kinds of question that one frame answers."""
+HARD = ("where", "deed", "direction", "first", "last", "camera")
+"""Kinds of question that are learnt late: it takes a place or an order."""
 ASSISTED = " Yes or No?"
 
 FULL_CLIPS = replace(FULL, frames=(8, 16), size=(EDGE,), sizes=("medium", "large"), nuisance=0.05)
@@ -62,9 +65,53 @@ WORLDS: dict[str, Profile] = {
     "full": FULL_CLIPS,
     # One thing after the other.
     "ordered": replace(FULL_CLIPS, camera=0.0, relations=0.0, programmes=0.6, in_turn=0.4, still=0.0),
+    # Things that stay where they are: of others it cannot be asked where.
+    "placed": replace(FULL_CLIPS, camera=0.0, relations=0.0, programmes=0.0, in_turn=0.0, still=1.0),
+    "easy order": replace(EASY, size=(EDGE,), sizes=("medium",), programmes=1.0),
+    "easy places": replace(EASY, size=(EDGE,), still=1.0),
     # For the eyes: more things to see in a picture.
     "crowded": replace(FULL_CLIPS, things=(3, 3), relations=0.1, programmes=0.0, in_turn=0.0, still=0.0),
 }
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a stretch of training is made of.
+
+    Attributes:
+        until: the number of the step that the next begins with.
+        worlds: name → share of scenes.
+        contrast: weight of the contrastive loss between videos and captions; 0: none, and no captions are read.
+        judged: share of turns that ask for Yes or No.
+        turns: turns a lesson.
+        changes: most attributes in which a text to be judged is false.
+        plainly: captions are told in one wording.
+        hard: how often a kind of question is asked that takes a place or an order, to once of the others.
+        asked: share of the turns that are not judged that are questions; the others ask for captions.
+        twins: how many families of videos, each of which differs from its first in one thing, there are at most; the
+            others are more to see.
+        family: videos of a family.
+        opposed: texts of a video and its twin that are asked of both, at most.
+        settled: what is said in one word is the main thing, always; else any word that fits.
+        claims: share of the captions to be judged that state one thing alone.
+        mistold: each video is told from a caption, too, that would be true of a twin.
+    """
+
+    until: int
+    worlds: dict[str, float]
+    contrast: float
+    judged: float
+    turns: int
+    changes: int = 1
+    plainly: bool = False
+    hard: int = 1
+    asked: float = 0.65
+    twins: int = 0
+    family: int = 2
+    opposed: int = 0
+    settled: bool = False
+    claims: float = 0.0
+    mistold: bool = False
 
 
 @dataclass(frozen=True)
@@ -113,65 +160,61 @@ def lesson(
     drawn: Scene,
     medium: Medium,
     random: Random,
-    judged: float,
-    turns: int,
+    plan: Plan,
     profile: Profile,
     summed: bool,
-    changes: int = 1,
-    plainly: bool = False,
-    timely: int = 1,
-    asked: float = 0.65,
     also: Sequence[Turn] = (),
-    settled: bool = False,
 ) -> Lesson:
     """A lesson about a scene.
 
     Args:
+        plan: what is asked, and how many turns there are besides the others named here.
+        profile: the world of the scene.
         summed: the first turn asks for one word.
-        judged: share of turns that ask for Yes or No.
-        turns: how many there are besides that.
-        changes: most attributes in which a text to be judged is false.
-        plainly: captions are told in the first words that there are for everything, so that all that is to be learnt
-            of them is what they say.
-        timely: how often a kind of question is asked that one frame does not answer, to once of the others.
-        asked: share of the turns that are not judged that are questions; the others ask for captions.
-        also: turns that come before those.
-        settled: what is said in one word is the main thing, always.
+        also: turns that come before those of the plan.
     """
     told = caption(drawn, "detailed", random).text if medium == "text" else ""
     known = questions(drawn, random)
     if medium == "image":
         known = [question for question in known if question.kind in STILL]
-    said = [_turn(drawn, medium, known, random, judged, profile, changes, plainly, timely, asked) for _ in range(turns)]
+    said = [_turn(drawn, medium, known, random, plan, profile) for _ in range(plan.turns)]
     frame = int(random.integers(drawn.shots[0].frames))
-    first = (one_word(medium, drawn, _FIRST if settled else random),) if summed else ()
+    first = (one_word(medium, drawn, _FIRST if plan.settled else random),) if summed else ()
     return Lesson(medium, told, (*first, *also, *said), drawn, frame)
 
 
 def _turn(
-    drawn: Scene,
-    medium: Medium,
-    known: Sequence[Question],
-    random: Random,
-    judged: float,
-    profile: Profile,
-    changes: int,
-    plainly: bool,
-    timely: int,
-    asked: float,
+    drawn: Scene, medium: Medium, known: Sequence[Question], random: Random, plan: Plan, profile: Profile
 ) -> Turn:
-    told = (*TELL,) if medium != "image" else ("theme", "object")
-    if random.random() < judged:
+    if random.random() < plan.judged:
         if random.random() < 0.5:
             return _checked(pick(random, known), random)
-        kinds = WEIGHED if medium != "image" else told
-        pair = match(drawn, pick(random, kinds), random, profile, int(random.integers(1, changes + 1)))
+        pair = _said(drawn, medium, random, plan, profile)
         return Turn(matched(pair.text), "Yes" if pair.match else "No", rather=matched(pair.rather))
-    if random.random() < asked:
-        question = _balanced(known, random, timely)
+    if random.random() < plan.asked:
+        question = _balanced(known, random, plan.hard)
         return Turn(question.text, question.answer)
-    kind = pick(random, told)
-    return Turn(TELL[kind], caption(drawn, kind, _FIRST if plainly else random).text)
+    kind = pick(random, _TOLD[medium])
+    return Turn(TELL[kind], caption(drawn, kind, _FIRST if plan.plainly else random).text)
+
+
+def _said(drawn: Scene, medium: Medium, random: Random, plan: Plan, profile: Profile) -> Match:
+    """A text to be judged, true or false with equal chance."""
+    if medium != "image" and random.random() < plan.claims:
+        return _claimed(drawn, random, profile)
+    kinds = WEIGHED if medium != "image" else _TOLD[medium]
+    return match(drawn, pick(random, kinds), random, profile, int(random.integers(1, plan.changes + 1)))
+
+
+def _claimed(drawn: Scene, random: Random, profile: Profile) -> Match:
+    """A claim, true or false with equal chance where one is found: few of what is so can be made false."""
+    wanted = bool(random.random() < 0.5)
+    pair = match(drawn, "claim", random, profile)
+    for _ in range(8):
+        if pair.match == wanted:
+            break
+        pair = match(drawn, "claim", random, profile)
+    return pair
 
 
 class _First:
@@ -190,10 +233,10 @@ class _First:
 _FIRST = cast("Random", _First())
 
 
-def _balanced(asked: Sequence[Question], random: Random, timely: int) -> Question:
-    """Kinds alike, however many questions each has; those that one frame does not answer `timely` times as often."""
+def _balanced(asked: Sequence[Question], random: Random, hard: int) -> Question:
+    """Kinds alike, however many questions each has; the hard ones `hard` times as often."""
     kinds = sorted({question.kind for question in asked})
-    kind = pick(random, [kind for kind in kinds for _ in range(1 if kind in STILL else timely)])
+    kind = pick(random, [kind for kind in kinds for _ in range(hard if kind in HARD else 1)])
     return pick(random, [question for question in asked if question.kind == kind])
 
 
@@ -213,16 +256,28 @@ def retold(drawn: Scene, random: Random) -> tuple[Caption, Lesson]:
     return said, Lesson("text", said.text, (one_word("text", drawn, random),), drawn)
 
 
-def opposed(one: Scene, other: Scene, count: int, random: Random) -> tuple[list[Turn], list[Turn]]:
+def mistold(drawn: Scene, random: Random, profile: Profile) -> tuple[Caption, Lesson] | None:
+    """A caption to embed that is true of a twin of the scene and not of it; `None` where none is found."""
+    for _ in range(6):
+        other = twin(drawn, random, profile)
+        if other is not None and not true_of((told := retold(other, random))[0], drawn):
+            return told
+    return None
+
+
+def opposed(one: Scene, other: Scene, count: int, random: Random, claims: float = 0.0) -> tuple[list[Turn], list[Turn]]:
     """Captions of two scenes that differ in one thing, each asked of both: nothing but a look tells where it is true.
 
     Asked of one scene alone, a text is judged by what such texts mostly are: by how usual it sounds.
 
     Args:
         count: texts asked of each scene at most: pairs in the same words, one true of each.
+        claims: share of them that state one thing alone.
     """
     turns: tuple[list[Turn], list[Turn]] = ([], [])
-    for kind in shuffled(random, WEIGHED * (1 + count // len(WEIGHED))):
+    kinds = shuffled(random, WEIGHED * (1 + count // len(WEIGHED)))
+    tried = 8 if claims else 1  # most claims are true of both
+    for kind in [kind for whole in kinds for kind in (["claim"] * tried if random.random() < claims else [whole])]:
         wording = int(random.integers(2**32))
         mine, theirs = (caption(drawn, kind, generator("opposed", wording)) for drawn in (one, other))
         if len(turns[0]) + 2 > count or mine.text == theirs.text or mine.true_of(other) or theirs.true_of(one):

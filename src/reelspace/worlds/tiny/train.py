@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from reelspace.errors import ReelspaceError
 from reelspace.worlds.tiny import tokens
-from reelspace.worlds.tiny.batches import SEEN, Batch, Plan, Sizes, batch
+from reelspace.worlds.tiny.batches import SEEN, Batch, Sizes, batch
 from reelspace.worlds.tiny.exam import exam
 from reelspace.worlds.tiny.eyes import Eyes, opened
+from reelspace.worlds.tiny.lessons import Plan
 from reelspace.worlds.tiny.model import READOUT, Shape, build, looked, quickened
 from reelspace.worlds.tiny.steps import Pace, Steps, keep, numbered
 from reelspace.worlds.tiny.tokens import Writer
@@ -298,12 +299,15 @@ def next_words(model: Qwen2_5_VLForConditionalGeneration, states: torch.Tensor, 
 
 
 def contrastive(videos: torch.Tensor, texts: torch.Tensor, alike: torch.Tensor, temperature: float) -> torch.Tensor:
-    """Symmetric InfoNCE of paired unit rows; a caption that is true of another's video is no negative of it."""
+    """Symmetric InfoNCE of unit rows `[pairs, d]` and `[captions, d]`; captions beyond the pairs are nobody's.
+
+    A caption that is true of another's video is no negative of it.
+    """
     import torch
 
     table = videos @ texts.T / temperature
-    own = torch.eye(len(videos), dtype=torch.bool)
+    own = torch.eye(*table.shape, dtype=torch.bool)
     table = table.masked_fill(alike & ~own, -1e4)
     target = torch.arange(len(videos))
-    there, back = (torch.nn.functional.cross_entropy(side, target) for side in (table, table.T))
+    there, back = (torch.nn.functional.cross_entropy(side, target) for side in (table, table[:, : len(videos)].T))
     return (there + back) / 2
