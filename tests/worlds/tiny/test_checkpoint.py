@@ -9,15 +9,17 @@ import torch
 from reelspace.embed import load as embedder
 from reelspace.item import Frames, Item
 from reelspace.worlds.captions import caption, questions
+from reelspace.worlds.edits import vary
 from reelspace.worlds.sample import generator
 from reelspace.worlds.tiny import exam
 from reelspace.worlds.tiny.batches import chosen, clip, shown
-from reelspace.worlds.tiny.lessons import ONE_WORD, Lesson
+from reelspace.worlds.tiny.lessons import ONE_WORD, Lesson, sampled
 from reelspace.worlds.tiny.model import load
 from reelspace.worlds.tiny.tokens import Turn
 
 FOLDER = Path(__file__).parents[2] / "data" / "tiny-mllm"
 COUNT = 64
+LAYER = 4  # behind which its embeddings are read
 
 
 @pytest.fixture(scope="module")
@@ -101,6 +103,27 @@ def test_captions_find_their_videos_in_the_later_layers(taught, scenes):
         layers = exam.retrieved(*taught, scenes)
     assert layers[0] <= 4 / COUNT
     assert max(layers) >= 0.4
+
+
+@pytest.mark.parametrize(("shuffled", "least", "most"), [(False, 0.6, 1.0), (True, 0.35, 0.65)])
+def test_of_the_same_deeds_in_two_orders_the_right_caption_is_nearer(taught, shuffled, least, most):
+    drawn = [
+        scene for n in range(160) if len((scene := sampled("ordered", "held-out", n)).shots[0].things[0].acts) == 4
+    ]
+    others = [vary(scene, "order", generator("order", n)) for n, scene in enumerate(drawn)]
+    asked = Turn(ONE_WORD["video"], "")
+    videos = [Lesson("video", "", (asked,), scene, shuffled=shuffled) for scene in drawn]
+    told = [
+        Lesson("text", caption(scene, "temporal", generator(n)).text, (Turn(ONE_WORD["text"], ""),), scene)
+        for n, pair in enumerate(zip(drawn, others, strict=True))
+        for scene in pair
+    ]
+    with torch.inference_mode():
+        seen = exam.states(*taught, videos)[:, LAYER]
+        true, false = exam.states(*taught, told)[:, LAYER].reshape(len(drawn), 2, -1).swapaxes(0, 1)
+    nearer = float(((seen * true).sum(axis=1) > (seen * false).sum(axis=1)).mean())
+    assert len(drawn) >= 60
+    assert least <= nearer <= most
 
 
 def test_its_readout_says_where_the_exam_reads_it(taught, scenes):
