@@ -16,7 +16,7 @@ from reelspace.worlds.tiny.batches import chosen, clip
 FOLDER = Path(__file__).parents[1] / "data" / "tiny-mllm"
 ASKED = {"user": {"video+text": "{video}{text} Yes or No?"}, "appended": ""}
 """A query that is a question itself, as the model was taught to be asked."""
-SCENES, QUERIES, POOL = 72, 80, 8
+SCENES, QUERIES, POOL = 288, 600, 8
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +54,7 @@ def interval(apart):
 
 
 @pytest.mark.slow
-def test_a_second_look_at_statements_finds_a_right_one_four_times_in_five(scenes, videos):
+def test_a_second_look_at_statements_raises_how_often_the_first_is_right(scenes, videos):
     embedder = load(str(FOLDER), device="cpu", dtype="float32")
     judge = yes_no.load(str(FOLDER), device="cpu", dtype="float32", **ASKED)
     queries = asked(scenes)
@@ -68,6 +68,6 @@ def test_a_second_look_at_statements_finds_a_right_one_four_times_in_five(scenes
         before.append(ranked[0] in right)
         after.append(ranked[int(np.argmax(judged))] in right)
     before, after = np.array(before, float), np.array(after, float)
-    _, high = interval(after - before)
-    assert high > 0  # measured: .80 → .85, the difference in [−.08, +.18]; half of every pool is right
-    assert after.mean() >= 0.75
+    low, _ = interval(after - before)
+    assert low > 0  # measured: .763 → .843, +.080 [+.037, +.125]; half of every pool is right
+    assert after.mean() >= 0.8
