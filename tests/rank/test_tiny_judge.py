@@ -10,6 +10,7 @@ from reelspace.item import Frames, Item
 from reelspace.rank import yes_no
 from reelspace.worlds.captions import questions
 from reelspace.worlds.sample import generator, pick
+from reelspace.worlds.tasks import task
 from reelspace.worlds.tiny import exam
 from reelspace.worlds.tiny.batches import chosen, clip
 
@@ -71,3 +72,20 @@ def test_a_second_look_at_statements_raises_how_often_the_first_is_right(scenes,
     low, _ = interval(after - before)
     assert low > 0  # measured: .763 → .843, +.080 [+.037, +.125]; half of every pool is right
     assert after.mean() >= 0.8
+
+
+@pytest.mark.slow
+def test_its_second_look_at_what_lite_finds_raises_how_often_the_first_is_right(tmp_path):
+    """Of themes and keywords; docs/rank.md has all tasks (`benchmarks/rerank_worlds.py`)."""
+    embedder, judge = load("lite"), yes_no.load(str(FOLDER), device="cpu", dtype="float32")
+    before, after = [], []
+    for name in ("LoVR-TH", "PEV-K"):
+        data = task(name, "small").data(tmp_path)
+        scores = embedder.encode_query(data.queries) @ embedder.encode_candidate(data.corpus).T
+        for row, query, item in zip(scores, data.query_ids, data.queries, strict=True):
+            best = np.argsort(-row, kind="stable")[:10]
+            judged = best[int(np.argmax(judge.score(item, [data.corpus[at] for at in best])))]
+            before.append(data.corpus_ids[best[0]] in data.relevant[query])
+            after.append(data.corpus_ids[judged] in data.relevant[query])
+    low, _ = interval(np.array(after, float) - np.array(before, float))
+    assert low > 0  # measured: +.158 and +.125
