@@ -91,7 +91,8 @@ class Plan:
         twins: how many families of videos, each of which differs from its first in one thing, there are at most; the
             others are more to see.
         family: videos of a family.
-        opposed: texts of a video and its twin that are asked of both, at most.
+        opposed: texts of a video and its twin that are asked of both, at most; the first of a larger family is asked
+            those of its last twin.
         settled: what is said in one word is the main thing, always; else any word that fits.
         claims: share of the captions to be judged that state one thing alone.
         mistold: each video is told from a caption, too, that would be true of a twin.
@@ -209,11 +210,10 @@ def _said(drawn: Scene, medium: Medium, random: Random, plan: Plan, profile: Pro
 def _claimed(drawn: Scene, random: Random, profile: Profile) -> Match:
     """A claim, true or false with equal chance where one is found: few of what is so can be made false."""
     wanted = bool(random.random() < 0.5)
-    pair = match(drawn, "claim", random, profile)
-    for _ in range(8):
+    for _ in range(9):
+        pair = match(drawn, "claim", random, profile)
         if pair.match == wanted:
             break
-        pair = match(drawn, "claim", random, profile)
     return pair
 
 
@@ -276,8 +276,8 @@ def opposed(one: Scene, other: Scene, count: int, random: Random, claims: float 
     """
     turns: tuple[list[Turn], list[Turn]] = ([], [])
     kinds = shuffled(random, WEIGHED * (1 + count // len(WEIGHED)))
-    tried = 8 if claims else 1  # most claims are true of both
-    for kind in [kind for whole in kinds for kind in (["claim"] * tried if random.random() < claims else [whole])]:
+    claimed = ["claim"] * 8  # most claims are true of both
+    for kind in [kind for whole in kinds for kind in (claimed if random.random() < claims else [whole])]:
         wording = int(random.integers(2**32))
         mine, theirs = (caption(drawn, kind, generator("opposed", wording)) for drawn in (one, other))
         if len(turns[0]) + 2 > count or mine.text == theirs.text or mine.true_of(other) or theirs.true_of(one):
