@@ -27,6 +27,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache, cached_property
 from pathlib import Path
 
@@ -146,6 +147,13 @@ class Prepared:
         return np.array(rows, np.float32)
 
 
+def reading(data: Data) -> float:
+    """Seconds in which all processors read every vector once: what an exact search takes at the least."""
+    parts = np.array_split(data.vectors.reshape(-1).view(np.int64), os.cpu_count() or 1)
+    with ThreadPoolExecutor(len(parts)) as pool:
+        return percentile([timed(lambda: list(pool.map(np.max, parts))) for _ in range(7)])
+
+
 def opened(data: Data) -> Library:
     library = Library.open(data.folder / "library")
     library._embedders["prepared"] = prepared(data.folder)
@@ -208,6 +216,8 @@ def measure_ours(data: Data, approximate: bool) -> dict[str, object]:
         "whole99": percentile(each, 99),
     }
     result |= more(before)
+    if not approximate:
+        result["reading"] = reading(data)
     result["deep"] = percentile([timed(lambda n=n: library.search(f"query {n}", page=DEEP)) for n in numbers[:20]])
     for share in FILTERS:
         result[f"filter {share:g}"] = filtered(data, library, share)
@@ -483,6 +493,8 @@ def report(results: dict[str, dict[str, object]], data: Data) -> None:
             extra = f" ({r['build']:.1f} s to index)" if "search" not in r else ""
             encode, deep = (ms(r[key]) if key in r else "" for key in ("encode", "deep"))
             print(f"| {name}{extra} | {encode} | {ms(r['whole'])}, {ms(r['whole99'])} | {deep} | {some} |")
+    if "reading" in results.get("exact", {}):
+        print(f"\nTo read all vectors once, with {os.cpu_count()} processors, takes {ms(results['exact']['reading'])}.")
     if "same hits" in results.get("approximate", {}):
         print(
             f"\nOf the ten hits that exact search gives, approximate gives {results['approximate']['same hits']:.1%}."

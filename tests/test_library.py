@@ -469,6 +469,18 @@ class TestSearching:
         assert report.hits[0].matched["text"] != report.hits[0].matched["image"]
         assert library.search([Item(image=image), "green"], k=1).hits == report.hits
 
+    def test_what_is_asked_alone_is_embedded_once(self, library, folder, monkeypatch):
+        sketch = library._embedder("sketch")
+        ran, encode = [], sketch.encode_query
+        monkeypatch.setattr(
+            sketch, "encode_query", lambda items, instruction=None: ran.append(len(items)) or encode(items, instruction)
+        )
+        library.search("green")
+        library.search(Item(image=np.full((9, 9, 3), (0, 255, 0), np.uint8)))
+        library.search(Item(video=folder / "green.mp4"))
+        library.search(["green", "red"], without="green")
+        assert ran == [1, 1, 1, 2]
+
     def test_what_it_does_not_take_together_is_the_mean(self, library, folder):
         report = library.search(["red", Item(video=folder / "green.mp4"), "blue"], k=9)
         assert (report.query.text, report.query.video) == (["red", "blue"], [str(folder / "green.mp4")])
@@ -938,8 +950,8 @@ class TestManyAtOnce:
         before = {str(hit): hit.score for hit in library.search("red", k=20).hits}
         look, others = Catalogue.windows, [lambda: library.remove(folder / "red.mp4"), lambda: library.search("blue")]
 
-        def slowly(self, ids):
-            windows = look(self, ids)
+        def slowly(self, *args):
+            windows = look(self, *args)
             while others:
                 thread = threading.Thread(target=others.pop(0))
                 thread.start()

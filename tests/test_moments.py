@@ -48,7 +48,7 @@ def test_touching_windows_merge_when_they_score_alike():
     windows = rank(
         [Scored("a", 0, 5, 0.50), Scored("a", 5, 9, 0.48), Scored("a", 9, 12, 0.30), Scored("a", 14, 20, 0.5)]
     )
-    found = moments(windows, spread=0.2)
+    found = list(moments(windows, spread=0.2))
     assert [(m.start, m.end, m.score) for m in found] == [(0, 9, 0.50), (14, 20, 0.5), (9, 12, 0.30)]
     assert [(m.start, m.end) for m in moments(windows, spread=0.01)] == [(0, 5), (14, 20), (5, 9), (9, 12)]
 
@@ -75,7 +75,7 @@ def test_the_head_of_a_ranking_does_not_depend_on_its_tail(drawn, floor, spread)
     """What lets a search stop early, and pages follow one another."""
     unique = {(video, start, length): score for video, start, length, score in drawn}
     windows = rank(Scored(v, s, s + n, score / 20) for (v, s, n), score in unique.items())
-    whole = moments(windows, spread)
+    whole = list(moments(windows, spread))
     head = moments([w for w in windows if w.score > floor / 20], spread)
     final = [m for m in head if m.score - ALIKE * spread > floor / 20]
     assert whole[: len(final)] == final
@@ -84,7 +84,7 @@ def test_the_head_of_a_ranking_does_not_depend_on_its_tail(drawn, floor, spread)
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(1, 9), st.integers(0, 9)), max_size=30))
 def test_every_window_kept_is_told_by_a_moment_that_scores_as_well(drawn):
     windows = rank({Scored("a", s, s + n, score / 9) for s, n, score in drawn})
-    found = moments(windows, spread=float(np.std([w.score for w in windows])) if windows else 0)
+    found = list(moments(windows, spread=float(np.std([w.score for w in windows])) if windows else 0))
     assert [m.score for m in found] == sorted((m.score for m in found), reverse=True)
     for window in nms(windows):
         assert any(_share(window, m) > OVERLAP and m.score >= window.score for m in found)
@@ -98,6 +98,6 @@ def test_moments_of_overlapping_windows_do_not_overlap_much():
     """Windows of 10 s every 5 s: what a better moment has grown over is not told again from its second half on."""
     scores = [0.9, 0.5, 0.89, 0.5, 0.88, 0.5, 0.6, 0.1]
     windows = rank([Scored("a", 5.0 * i, 5.0 * i + 10, score) for i, score in enumerate(scores)])
-    found = moments(windows, spread=0.2)
+    found = list(moments(windows, spread=0.2))
     assert (found[0].start, found[0].end) == (0, 30)
     assert all(moment.start >= 30 or moment is found[0] for moment in found)

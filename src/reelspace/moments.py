@@ -8,7 +8,7 @@ without it everything in a small library would touch and merge into whole videos
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -74,8 +74,8 @@ def nms(windows: Sequence[Scored], overlap: float = OVERLAP) -> list[Scored]:
     return kept
 
 
-def moments(windows: Sequence[Scored], spread: float) -> list[Moment]:
-    """Ranked windows → ranked moments.
+def moments(windows: Sequence[Scored], spread: float) -> Iterator[Moment]:
+    """Ranked windows → ranked moments, each made when it is asked for.
 
     Of a ranking cut off at some score, every moment that scores better than it by at least `ALIKE * spread` is the
     same as in the whole ranking.
@@ -85,42 +85,49 @@ def moments(windows: Sequence[Scored], spread: float) -> list[Moment]:
         spread: standard deviation of the query's scores.
     """
     kept = nms(windows)
-    by_start: dict[str, list[Scored]] = {}
-    for window in sorted(kept, key=lambda window: (window.start, window.end)):
-        by_start.setdefault(window.video, []).append(window)
-    by_end = {video: sorted(of_one, key=lambda w: (-w.end, -w.start)) for video, of_one in by_start.items()}
-    taken: set[Scored] = set()
-    found: list[Moment] = []
-    grown: dict[str, list[Moment]] = {}
+    by_video: dict[str, list[Scored]] = {}
+    for window in kept:
+        by_video.setdefault(window.video, []).append(window)
+    growing: dict[str, _Growing] = {}
     for best in kept:
-        better = grown.setdefault(best.video, [])
-        if best not in taken and not any(lies_in(best, moment) for moment in better):
-            least = best.score - ALIKE * spread
-            better.append(_grow(best, by_start[best.video], by_end[best.video], taken, least))
-            found.append(better[-1])
-    return found
+        if best.video not in growing:
+            growing[best.video] = _Growing(by_video[best.video])
+        if moment := growing[best.video].around(best, best.score - ALIKE * spread):
+            yield moment
+
+
+class _Growing:
+    """The moments of one video."""
+
+    def __init__(self, windows: list[Scored]) -> None:
+        self._by_start = sorted(windows, key=lambda w: (w.start, w.end))
+        self._by_end = sorted(self._by_start, key=lambda w: (-w.end, -w.start))
+        self._taken: set[Scored] = set()
+        self._found: list[Moment] = []
+
+    def around(self, best: Scored, least: float) -> Moment | None:
+        """The moment around `best`, of windows that score at least `least`; `None` if a better one has told of it."""
+        if best in self._taken or any(lies_in(best, moment) for moment in self._found):
+            return None
+        start, end = best.start, best.end
+        self._taken.add(best)
+        for window in self._by_start[self._by_start.index(best) + 1 :]:
+            if window.start > end + TOUCH:
+                break
+            if window.score >= least and window not in self._taken:
+                end = max(end, window.end)
+                self._taken.add(window)
+        for window in self._by_end[self._by_end.index(best) + 1 :]:
+            if window.end < start - TOUCH:
+                break
+            if window.score >= least and window not in self._taken:
+                start = min(start, window.start)
+                self._taken.add(window)
+        self._found.append(Moment(best.video, start, end, best.score, best))
+        return self._found[-1]
 
 
 def lies_in(window: Scored, moment: Moment) -> bool:
     """Whether more of a window than `OVERLAP` lies in a better moment of its video: then it says nothing new."""
     both = min(window.end, moment.end) - max(window.start, moment.start)
     return both > OVERLAP * (window.end - window.start)
-
-
-def _grow(best: Scored, by_start: list[Scored], by_end: list[Scored], taken: set[Scored], least: float) -> Moment:
-    """The moment around `best`; its windows are added to `taken`."""
-    start, end = best.start, best.end
-    taken.add(best)
-    for window in by_start[by_start.index(best) + 1 :]:
-        if window.start > end + TOUCH:
-            break
-        if window.score >= least and window not in taken:
-            end = max(end, window.end)
-            taken.add(window)
-    for window in by_end[by_end.index(best) + 1 :]:
-        if window.end < start - TOUCH:
-            break
-        if window.score >= least and window not in taken:
-            start = min(start, window.start)
-            taken.add(window)
-    return Moment(best.video, start, end, best.score, best)

@@ -211,7 +211,7 @@ def test_two_builds_of_the_same_rows_are_the_same_bytes(store, tmp_path):
 
     store.build(QUERIES)
     first = written()
-    assert set(first) == {"f32", "ids", "videos", "groups.npz"}
+    assert set(first) == {"f32", "ids", "origins", "groups.npz"}
     store.build(QUERIES)
     assert written() == first
 

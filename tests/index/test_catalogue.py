@@ -117,6 +117,27 @@ def test_other_windows_replace_the_old_ones_in_every_space_and_keep_the_common(c
     assert not catalogue.coverage(space)[2]
 
 
+def test_windows_are_found_by_their_vectors_and_by_themselves(catalogue):
+    with catalogue.transaction():
+        space, video, windows = fill(catalogue)
+        other = catalogue.put_space("n", "g", 4, [])
+        catalogue.put_vectors(other, video, windows, np.eye(2, 4, dtype=np.float32), None)
+    for one in (space, other):
+        ids = vectors(catalogue, one).ids()[::-1]
+        origins = vectors(catalogue, one).origins(ids)
+        assert origins.tolist() == [[video, window] for window in windows[::-1]]
+        rows = catalogue.windows(ids)
+        assert [(row.id, row.video, row.start, row.end) for row in rows] == [
+            (id, video, *span) for id, span in zip(ids, catalogue.windows_of(video)[::-1], strict=True)
+        ]
+        assert catalogue.windows(ids, origins[:, 1]) == rows
+    with catalogue.transaction():
+        catalogue.put_windows(video, [(5.0, 9.0)])
+        catalogue.put_windows(video, [(5.0, 9.0), (1.0, 2.0)])  # whatever id this gets, it is not what was asked for
+    assert catalogue.windows(ids, origins[:, 1]) == catalogue.windows(ids)
+    assert {(row.start, row.end) for row in catalogue.windows(ids)} <= {(5.0, 9.0)}
+
+
 def test_only_one_space_is_active(catalogue):
     with catalogue.transaction():
         first, _, _ = fill(catalogue)

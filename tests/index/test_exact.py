@@ -17,6 +17,10 @@ def unit(n, dim=16, seed=0):
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
+def origins(ids):
+    return np.stack([ids // 10, ids + 1000], axis=1)
+
+
 class Truth:
     """What a catalogue holds, and how many of its vectors were read."""
 
@@ -41,8 +45,8 @@ class Truth:
         self.read += len(ids)
         return np.array([self.rows[int(id)] for id in ids], np.float32)
 
-    def videos(self, ids):
-        return ids // 10
+    def origins(self, ids):
+        return origins(ids)
 
     def followed_by(self, store):
         self.read = 0
@@ -51,6 +55,7 @@ class Truth:
         assert np.array_equal(store.ids, self.ids())
         if len(store):
             assert np.array_equal(store.vectors(store.ids), self.vectors(self.ids()))
+            assert np.array_equal(store.origins(store.ids), origins(self.ids()))
             some = store.ids[store.ids // 10 % 3 == 0]
             assert np.array_equal(np.sort(store.of_videos(np.unique(some // 10))), some)
         return read
@@ -241,7 +246,7 @@ def test_a_folder_deleted_while_it_is_written_never_mixes_up_vectors(tmp_path):
 
     def another():
         others.append(MatrixStore(folder, 8))
-        others[0].add(np.arange(101, 251), vectors[100:250], np.arange(101, 251) // 10)
+        others[0].add(np.arange(101, 251), vectors[100:250], origins(np.arange(101, 251)))
 
     thread = threading.Thread(target=another)
     with pytest.raises(LibraryError), first.changing():
@@ -249,7 +254,7 @@ def test_a_folder_deleted_while_it_is_written_never_mixes_up_vectors(tmp_path):
         thread.start()
         thread.join(0.5)
         assert not others  # it waits, although the folder is gone
-        first.add(np.arange(251, 271), vectors[250:270], np.arange(251, 271) // 10)
+        first.add(np.arange(251, 271), vectors[250:270], origins(np.arange(251, 271)))
     thread.join()
     for store in (first, *others):
         held = store.ids

@@ -14,6 +14,7 @@ from reelspace.index.query import Asked, Question
 from reelspace.index.searcher import Filters, LocalCorpus, Searcher, Selections
 from reelspace.item import Item
 from reelspace.media.probe import VideoInfo
+from reelspace.moments import Scored, moments, rank
 
 DIM, VIDEOS, WINDOWS = 24, 24, 20
 K = 24
@@ -121,6 +122,32 @@ def test_a_page_shows_what_it_shows_whichever_was_asked_for_before(catalogue, ne
     query = queries(1)[0]
     first = [str(hit) for hit in pages(catalogue, near, query)]
     assert [str(hit) for hit in pages(catalogue, near, query)] == first
+
+
+@pytest.mark.parametrize("fewest", [1, 7, 96])
+@pytest.mark.parametrize("options", [{}, {"per_video": 2}, {"filters": Filters(within=("even",))}])
+def test_pages_are_the_moments_of_all_windows_and_the_vectors_are_looked_at_once(
+    catalogue, exact, monkeypatch, fewest, options
+):
+    monkeypatch.setattr("reelspace.index.searcher.FEWEST", fewest)
+    passes = []
+    scan = MatrixStore.scan
+    monkeypatch.setattr(MatrixStore, "scan", lambda *args: passes.append(1) or scan(*args))
+    (space,) = catalogue.spaces()
+    stored = catalogue.vectors(space)
+    windows, vectors = catalogue.windows(stored.ids()), stored.vectors(stored.ids())
+    spread = vectors @ queries(1)[0]
+    scored = [Scored(w.hash, w.start, w.end, float(s)) for w, s in zip(windows, spread, strict=True)]
+    if "filters" in options:
+        scored = [one for one in scored if int(one.video, 16) % 2 == 0]
+    taken, expected = Counter(), []
+    for moment in moments(rank(scored), float(spread.std())):
+        if taken[moment.video] != options.get("per_video"):
+            taken[moment.video] += 1
+            expected.append((moment.video, moment.start, moment.end))
+    found = pages(catalogue, exact, queries(1)[0], **options)
+    assert [(hit.video, hit.start, hit.end) for hit in found] == expected
+    assert len(passes) == len(found) // K + 1
 
 
 def test_filters_are_looked_up_once_until_the_catalogue_changes(catalogue, monkeypatch):

@@ -16,7 +16,7 @@ import numpy as np
 from reelspace.embed.base import Embedder, checked
 from reelspace.errors import LibraryError
 from reelspace.index.base import Found, Ids, Vectors
-from reelspace.index.exact import Gathered, Groups, MatrixStore, Rows, best
+from reelspace.index.exact import Groups, MatrixStore, Rows, Scan
 from reelspace.item import Item
 
 RECALL = 0.99  # at 10, what is promised
@@ -109,13 +109,19 @@ class AnnStore:
         self.exact.remove(ids)
 
     def search(self, queries: Vectors, k: int, among: Ids | None = None) -> list[Found]:
-        rows = self.exact.rows
-        if rows.groups is None or k > _DEPTH:
+        if self.depth is None or k > self.depth:
             return self.exact.search(queries, k, among)
+        return [self.scan(query, among).best(k) for query in np.asarray(queries, np.float32)]
+
+    def scan(self, query: Vectors, among: Ids | None = None) -> Scan:
+        """What `search` with one query `[d]` ranks when k is at most `depth`."""
+        rows = self.exact.rows
+        if rows.groups is None:
+            return self.exact.scan(query, among)
         chosen = None if among is None else rows.of(among)
         if chosen is not None and len(chosen) <= _FEW:
-            return self.exact.search(queries, k, among)
-        return [_search(rows, rows.groups, query, k, chosen) for query in np.asarray(queries, np.float32)]
+            return self.exact.scan(query, among)
+        return _scan(rows, rows.groups, query, chosen)
 
     def build(self, queries: Vectors, seed: int = 0) -> float:
         """Makes the groups anew and returns the recall@10 on `queries`.
@@ -175,8 +181,8 @@ class AnnStore:
         return self.exact.sample(most)
 
 
-def _search(rows: Rows, groups: Groups, query: Vectors, k: int, chosen: Ids | None) -> Found:
-    """The k best of the rows `chosen` (ascending; `None`: all) in the nearest groups and behind the last one.
+def _scan(rows: Rows, groups: Groups, query: Vectors, chosen: Ids | None) -> Scan:
+    """The rows `chosen` (ascending; `None`: all) in the nearest groups and behind the last one.
 
     With a filter it looks into so many groups that as many rows pass as without one.
     """
@@ -198,7 +204,7 @@ def _search(rows: Rows, groups: Groups, query: Vectors, k: int, chosen: Ids | No
         wanted[chosen] = True
         kept = wanted[places]
     places = places[kept]
-    return best(scores[kept], query, min(k, len(places)), Gathered(rows.vectors, places), rows.ids[places])
+    return Scan(query, scores[kept], rows, places)
 
 
 def _probes(centroids: Vectors, queries: Vectors, truth: Sequence[Ids]) -> int:

@@ -552,17 +552,26 @@ class Catalogue:
         """The vectors of a space."""
         return SpaceVectors(self, self._db, space)
 
-    def windows(self, ids: Ids) -> list[WindowRow]:
-        """Which stretches these vectors stand for, in this order; a vector that is gone is left out."""
+    def windows(self, ids: Ids, windows: Ids | None = None) -> list[WindowRow]:
+        """Which stretches these vectors stand for, in this order; a vector that is gone is left out.
+
+        Args:
+            ids: of vectors.
+            windows: of which windows they are, where that is known: then no page of vectors is read, which in a large
+                library is one more read from disk for each.
+        """
+        by, values = ("vectors", ids) if windows is None else ("windows", windows)
+        wanted = set(ids.tolist())
         rows = {
             row[0]: WindowRow(*row)
-            for chunk in _chunks(ids.tolist())
+            for chunk in _chunks(values.tolist())
             for row in self._db.execute(
                 'SELECT vectors.id, videos.id, videos.hash, windows.start, windows."end" FROM vectors '
                 "JOIN windows ON windows.id = vectors.window JOIN videos ON videos.id = windows.video "
-                f"WHERE vectors.id IN ({', '.join('?' * len(chunk))})",
+                f"WHERE {by}.id IN ({', '.join('?' * len(chunk))})",
                 chunk,
             )
+            if row[0] in wanted  # a window has a vector in every space
         }
         return [rows[id] for id in ids.tolist() if id in rows]
 
@@ -646,24 +655,24 @@ class SpaceVectors:
             found[row] = np.frombuffer(blob[0], "<f4")
         return found
 
-    def videos(self, ids: Ids) -> Ids:
-        """The contents that the vectors of these ids are of, int64 `[n]`, in this order.
+    def origins(self, ids: Ids) -> Ids:
+        """The content and the window that the vectors of these ids are of, int64 `[n, 2]`, in this order.
 
         Raises:
             LibraryError: one is not there.
         """
-        rows = dict(
-            row
+        rows = {
+            id: origin
             for chunk in _chunks(ids.tolist())
-            for row in self._db.execute(
-                "SELECT vectors.id, windows.video FROM vectors JOIN windows ON windows.id = vectors.window "
+            for id, *origin in self._db.execute(
+                "SELECT vectors.id, windows.video, windows.id FROM vectors JOIN windows ON windows.id = vectors.window "
                 f"WHERE vectors.id IN ({', '.join('?' * len(chunk))})",
                 chunk,
             )
-        )
+        }
         if lost := set(ids.tolist()) - set(rows):
             raise LibraryError(f"{self._path}: vector {min(lost)} is damaged; `reelspace verify` says more.")
-        return np.array([rows[id] for id in ids.tolist()], dtype=np.int64)
+        return np.array([rows[id] for id in ids.tolist()], np.int64).reshape(-1, 2)
 
 
 def _connected(name: Path | str) -> sqlite3.Connection:

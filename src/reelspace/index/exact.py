@@ -27,12 +27,12 @@ from reelspace.errors import LibraryError
 from reelspace.index.base import Found, Ids, Vectors
 from reelspace.index.lock import exclusive
 
-_VERSION = 2
+_VERSION = 3
 _HEAD = ("version", "dim", "generation", "rows", "removed")  # `removed` tells a reader that ids have become −1
 _ROUNDING = 1e-6  # float32 products of equal rows differ by less, depending on where the rows lie
 _SCORES = 1 << 24  # most scores held at once: 64 MiB
 _ROWS = 1 << 13  # rows copied at once
-_KINDS = ("f32", "ids", "videos")  # the files of a generation; `groups.npz` where it has groups
+_KINDS = ("f32", "ids", "origins")  # the files of a generation; `groups.npz` where it has groups
 
 
 class Groups(NamedTuple):
@@ -72,7 +72,7 @@ class Rows(NamedTuple):
 
     vectors: Vectors  # [n, d]
     ids: Ids  # [n]; −1: removed
-    videos: Ids  # [n]
+    origins: Ids  # [n, 2]: the content and the window it is of
     order: NDArray[np.intp]  # sorts ids
     dead: NDArray[np.intp]  # rows with the id −1
     groups: Groups | None
@@ -94,7 +94,7 @@ class Rows(NamedTuple):
 
     def column(self, kind: str) -> NDArray[np.generic]:
         """What the file of this kind holds."""
-        columns: dict[str, NDArray[np.generic]] = {"f32": self.vectors, "ids": self.ids, "videos": self.videos}
+        columns: dict[str, NDArray[np.generic]] = {"f32": self.vectors, "ids": self.ids, "origins": self.origins}
         return columns[kind]
 
 
@@ -123,7 +123,7 @@ class MatrixStore:
         self._as_written: tuple[int, int] | None = None
         self._thread_lock = threading.RLock()
         self._held = 0
-        self._hold(np.empty((0, dim), np.float32), np.empty(0, np.int64), np.empty(0, np.int64))
+        self._hold(np.empty((0, dim), np.float32), np.empty(0, np.int64), np.empty((0, 2), np.int64))
         with self.changing():
             pass
 
@@ -146,7 +146,7 @@ class MatrixStore:
 
     def of_videos(self, videos: Ids) -> Ids:
         """The ids of the vectors of these contents, in no order."""
-        ids = self._rows.ids[np.isin(self._rows.videos, videos)]
+        ids = self._rows.ids[np.isin(self._rows.origins[:, 0], videos)]
         return ids[ids >= 0]
 
     @property
@@ -164,10 +164,10 @@ class MatrixStore:
         rows = self._rows
         return np.asarray(rows.vectors[rows.places(ids)])
 
-    def videos(self, ids: Ids) -> Ids:
-        """The contents that the vectors of these ids are of, in this order; they must be known."""
+    def origins(self, ids: Ids) -> Ids:
+        """The content and the window that each vector is of, `[n, 2]`, in the order of these ids; they must be known."""
         rows = self._rows
-        return np.asarray(rows.videos[rows.places(ids)])
+        return np.asarray(rows.origins[rows.places(ids)])
 
     def sample(self, most: int) -> Vectors:
         """Up to `most` vectors, evenly spread over the rows."""
@@ -181,35 +181,29 @@ class MatrixStore:
         return np.asarray(some[some >= 0])
 
     def search(self, queries: Vectors, k: int, among: Ids | None = None) -> list[Found]:
+        return [scan.best(k) for scan in self._scans(queries, among)]
+
+    def scan(self, query: Vectors, among: Ids | None = None) -> Scan:
+        """What `search` with one query `[d]` ranks, for whoever does not know yet how many are wanted."""
+        return next(self._scans(query[None], among))
+
+    def _scans(self, queries: Vectors, among: Ids | None) -> Iterator[Scan]:
         rows = self._rows
         if among is None:
-            return self._search(queries, k, rows.vectors, rows.ids, rows.dead)
+            return _scans(queries, rows, rows.dead)
         chosen = rows.of(among)
         if 6 * len(chosen) > len(rows.ids):  # reading everything in order is faster than gathering
             others = np.ones(len(rows.ids), bool)
             others[chosen] = False
-            return self._search(queries, k, rows.vectors, rows.ids, np.flatnonzero(others))
-        return self._search(queries, k, Gathered(rows.vectors, chosen), rows.ids[chosen], np.empty(0, np.intp))
+            return _scans(queries, rows, np.flatnonzero(others))
+        return (Scan(query, _gathered(query, rows.vectors, chosen), rows, chosen) for query in queries)
 
-    def _search(
-        self, queries: Vectors, k: int, vectors: Vectors | Gathered, ids: Ids, left_out: NDArray[np.intp]
-    ) -> list[Found]:
-        if len(ids) == len(left_out):
-            return [Found(np.empty(0, np.int64), np.empty(0, np.float32)) for _ in queries]
-        found = []
-        step = max(1, _SCORES // len(ids))
-        for first in range(0, len(queries), step):
-            block = np.asarray(queries[first : first + step], dtype=np.float32)
-            scores = block @ vectors.T if isinstance(vectors, np.ndarray) else vectors.scores(block)
-            scores[:, left_out] = -np.inf
-            k_here = min(k, len(ids) - len(left_out))
-            found += [best(row, query, k_here, vectors, ids) for row, query in zip(scores, block, strict=True)]
-        return found
-
-    def add(self, ids: Sequence[int] | Ids, vectors: Vectors, videos: Ids | None = None) -> None:
-        """As the contract says; `videos` `[n]` are the contents that the vectors are of, for `of_videos`."""
+    def add(self, ids: Sequence[int] | Ids, vectors: Vectors, origins: Ids | None = None) -> None:
+        """As the contract says; `origins` `[n, 2]` are the contents and windows that the vectors are of, for `of_videos`
+        and for whoever looks the windows up.
+        """
         new = np.asarray(ids, dtype=np.int64)
-        of = np.zeros_like(new) if videos is None else videos
+        of = np.zeros((len(new), 2), np.int64) if origins is None else origins
         if vectors.shape != (len(new), self.dim):
             raise ValueError(f"{len(new)} ids need vectors {(len(new), self.dim)}, not {vectors.shape}")
         if not len(new):
@@ -219,7 +213,7 @@ class MatrixStore:
             rows = self._head["rows"]
             _write_at(self._file("f32"), rows * 4 * self.dim, np.ascontiguousarray(vectors, dtype="<f4"))
             _write_at(self._file("ids"), rows * 8, new.astype("<i8"))
-            _write_at(self._file("videos"), rows * 8, of.astype("<i8"))
+            _write_at(self._file("origins"), rows * 16, of.astype("<i8"))
             self._commit(self._head | {"rows": rows + len(new)})
 
     def remove(self, ids: Sequence[int] | Ids) -> None:
@@ -317,21 +311,22 @@ class MatrixStore:
             raise ValueError("shorter than its head says")
         if rows:
             vectors: Vectors = np.memmap(self._file("f32"), "<f4", "r", shape=(rows, self.dim))
-            videos: Ids = np.memmap(self._file("videos"), "<i8", "r", shape=(rows,))
+            origins: Ids = np.memmap(self._file("origins"), "<i8", "r", shape=(rows, 2))
             ids: Ids = np.fromfile(self._file("ids"), "<i8", rows)
         else:
-            vectors, ids, videos = np.empty((0, self.dim), np.float32), np.empty(0, np.int64), np.empty(0, np.int64)
+            vectors, ids = np.empty((0, self.dim), np.float32), np.empty(0, np.int64)
+            origins = np.empty((0, 2), np.int64)
         groups = Groups.read(self._file("groups.npz"), rows, self.dim)
         # Plain arrays over the maps: a subclass would slow every slice.
-        self._hold(np.asarray(vectors), ids, np.asarray(videos), groups)
+        self._hold(np.asarray(vectors), ids, np.asarray(origins), groups)
 
     @property
     def _sizes(self) -> tuple[int, ...]:
         """Bytes a row, for each of `_KINDS`."""
-        return 4 * self.dim, 8, 8
+        return 4 * self.dim, 8, 16
 
-    def _hold(self, vectors: Vectors, ids: Ids, videos: Ids, groups: Groups | None = None) -> None:
-        self._rows = Rows(vectors, ids, videos, np.argsort(ids), np.flatnonzero(ids < 0), groups)
+    def _hold(self, vectors: Vectors, ids: Ids, origins: Ids, groups: Groups | None = None) -> None:
+        self._rows = Rows(vectors, ids, origins, np.argsort(ids), np.flatnonzero(ids < 0), groups)
 
     def _rewrite(self, rows: NDArray[np.intp], groups: Groups | None = None) -> None:
         """Writes only these rows, in this order, into files of a generation of their own."""
@@ -374,16 +369,16 @@ class ReadOnlyStore(MatrixStore):
             finally:
                 self._held -= 1
 
-    def add(self, ids: Sequence[int] | Ids, vectors: Vectors, videos: Ids | None = None) -> None:
+    def add(self, ids: Sequence[int] | Ids, vectors: Vectors, origins: Ids | None = None) -> None:
         new = np.asarray(ids, dtype=np.int64)
-        of = np.zeros_like(new) if videos is None else videos
+        of = np.zeros((len(new), 2), np.int64) if origins is None else origins
         with self.changing():
             rows = self._rows
             kept = np.flatnonzero(~np.isin(rows.ids, new) & (rows.ids >= 0))
             self._hold(
                 np.concatenate([rows.vectors[kept], vectors.astype(np.float32)]),
                 np.concatenate([rows.ids[kept], new]),
-                np.concatenate([rows.videos[kept], of]),
+                np.concatenate([rows.origins[kept], of]),
                 rows.groups and rows.groups.only(kept),
             )
 
@@ -392,7 +387,7 @@ class ReadOnlyStore(MatrixStore):
             rows = self._rows
             left = rows.ids.copy()
             left[rows.of(np.asarray(ids, dtype=np.int64))] = -1
-            self._hold(rows.vectors, left, rows.videos, rows.groups)
+            self._hold(rows.vectors, left, rows.origins, rows.groups)
 
     def arrange(self, ids: Ids, groups: Groups) -> None:
         """Not here.
@@ -405,42 +400,58 @@ class ReadOnlyStore(MatrixStore):
     def ungroup(self) -> None:
         with self.changing():
             rows = self._rows
-            self._hold(rows.vectors, rows.ids, rows.videos)
+            self._hold(rows.vectors, rows.ids, rows.origins)
 
     def clear(self) -> None:
         with self.changing():
-            self._hold(np.empty((0, self.dim), np.float32), np.empty(0, np.int64), np.empty(0, np.int64))
+            self._hold(np.empty((0, self.dim), np.float32), np.empty(0, np.int64), np.empty((0, 2), np.int64))
 
     def _start_anew(self) -> None:
         """What it holds is as good as before."""
 
 
-class Gathered:
-    """A few rows of a matrix, copied block by block while they are scored."""
+class Scan(NamedTuple):
+    """One query's scores of rows: a pass over the vectors, from which any number of the best can be taken."""
 
-    def __init__(self, vectors: Vectors, rows: NDArray[np.intp]) -> None:
-        self._vectors, self._rows = vectors, rows
+    query: Vectors  # [d]
+    scores: Vectors  # [n]; −inf: not to be found
+    rows: Rows
+    chosen: NDArray[np.intp] | None  # [n], which rows were scored; None: all
 
-    def scores(self, queries: Vectors) -> Vectors:
-        scores = np.empty((len(queries), len(self._rows)), np.float32)
-        for start in range(0, len(self._rows), _ROWS):
+    def best(self, k: int) -> Found:
+        """The ids of the k best."""
+        rows, scores = self.best_rows(k)
+        return Found(self.rows.ids[rows], scores)
+
+    def best_rows(self, k: int) -> tuple[NDArray[np.intp], Vectors]:
+        """The k best rows, and their scores: those of equal rows are equal, as near ones are scored again in float64
+        and rounded.
+        """
+        scores = self.scores
+        cut = np.partition(scores, len(scores) - k)[len(scores) - k] if k < len(scores) else -np.inf
+        near = np.flatnonzero(scores >= max(cut - _ROUNDING, np.finfo(np.float32).min))
+        rows = near if self.chosen is None else self.chosen[near]
+        query, exact = self.query.astype(np.float64), np.empty(len(rows), np.float32)
+        for start in range(0, len(rows), _ROWS):
             part = slice(start, start + _ROWS)
-            scores[:, part] = queries @ self._vectors[self._rows[part]].T
-        return scores
-
-    def __getitem__(self, places: NDArray[np.intp]) -> Vectors:
-        return np.asarray(self._vectors[self._rows[places]])
+            exact[part] = self.rows.vectors[rows[part]].astype(np.float64) @ query
+        order = np.lexsort((self.rows.ids[rows], -exact))[:k]
+        return rows[order], exact[order]
 
 
-def best(scores: Vectors, query: Vectors, k: int, vectors: Vectors | Gathered, ids: Ids) -> Found:
-    """The k best, equal rows getting equal scores: near ones are scored again in float64 and rounded."""
-    cut = np.partition(scores, len(scores) - k)[len(scores) - k] if k < len(scores) else -np.inf
-    near = np.flatnonzero((scores >= cut - _ROUNDING) & (scores > -np.inf))
-    exact = np.empty(len(near), np.float32)
-    for start in range(0, len(near), _ROWS):
-        part = slice(start, start + _ROWS)
-        exact[part] = vectors[near[part]].astype(np.float64) @ query.astype(np.float64)
-    return ranked(ids[near], exact, k)
+def _scans(queries: Vectors, rows: Rows, left_out: NDArray[np.intp]) -> Iterator[Scan]:
+    step = max(1, _SCORES // max(1, len(rows.ids)))
+    for first in range(0, len(queries), step):
+        block = np.asarray(queries[first : first + step], dtype=np.float32)
+        scores = block @ rows.vectors.T
+        scores[:, left_out] = -np.inf
+        yield from (Scan(query, of_one, rows, None) for query, of_one in zip(block, scores, strict=True))
+
+
+def _gathered(query: Vectors, vectors: Vectors, rows: NDArray[np.intp]) -> Vectors:
+    """A query's scores of a few rows, which are copied block by block."""
+    blocks = [rows[start : start + _ROWS] for start in range(0, len(rows), _ROWS)]
+    return np.concatenate([np.empty(0, np.float32), *(vectors[block] @ query for block in blocks)])
 
 
 def ranked(ids: Ids, scores: Vectors, k: int) -> Found:
@@ -460,7 +471,7 @@ def _write_at(path: Path, offset: int, values: NDArray[np.generic]) -> None:
 
 
 class Source(Protocol):
-    """Where a store's rows come from: a set of ids, none of which is ever used twice, with vectors and videos."""
+    """Where a store's rows come from: a set of ids, none of which is ever used twice, with vectors and origins."""
 
     def state(self, until: int | None = None) -> tuple[int, int]:
         """How many ids there are, and the newest (0 if none); of those up to `until`, if given."""
@@ -471,8 +482,8 @@ class Source(Protocol):
     def vectors(self, ids: Ids) -> Vectors:
         """Their vectors float32 `[n, d]`, in this order; the ids must be there."""
 
-    def videos(self, ids: Ids) -> Ids:
-        """The contents they are of, int64 `[n]`, in this order; the ids must be there."""
+    def origins(self, ids: Ids) -> Ids:
+        """The content and the window (0: none) each is of, int64 `[n, 2]`, in this order; the ids must be there."""
 
 
 def follow(store: MatrixStore, source: Source) -> None:
@@ -490,7 +501,7 @@ def follow(store: MatrixStore, source: Source) -> None:
             new = np.setdiff1d(wanted, store.ids, assume_unique=True)
         for start in range(0, len(new), 4 * _ROWS):
             part = new[start : start + 4 * _ROWS]
-            store.add(part, source.vectors(part), source.videos(part))
+            store.add(part, source.vectors(part), source.origins(part))
 
 
 def _newest(store: MatrixStore) -> int:
@@ -502,5 +513,5 @@ def _agrees(store: MatrixStore, common: Ids, source: Source, probes: int = 8) ->
     if not len(common):
         return True
     some = common[np.unique(np.linspace(0, len(common) - 1, probes).round().astype(int))]
-    vectors, videos = store.vectors(some), store.videos(some)
-    return np.array_equal(vectors, source.vectors(some)) and np.array_equal(videos, source.videos(some))
+    vectors, origins = store.vectors(some), store.origins(some)
+    return np.array_equal(vectors, source.vectors(some)) and np.array_equal(origins, source.origins(some))

@@ -80,7 +80,7 @@ def ask(embedder: Embedder, reader: Reader, question: Question) -> Asked:
     excluded = _separately(without, embedder.modalities)
     parts = [part for item in items for part in split(item)]
     alone = [part for part in parts if part.modality in embedder.modalities]
-    vectors = checked(embedder, embedder.encode_query, [*whole, *excluded, *alone], question.instruction)
+    vectors = _embedded(embedder, [*whole, *excluded, *alone], question.instruction)
     ends = len(whole), len(whole) + len(excluded)
     vector = vectors[0] if len(whole) == 1 else normalise(vectors[: ends[0]].mean(axis=0))
     labelled = dict(zip(_labels(alone), vectors[ends[1] :], strict=True))
@@ -94,6 +94,15 @@ def joint(items: Sequence[Item]) -> Item | None:
     if not kinds or len(set(kinds)) != len(kinds):
         return None
     return Item(**{kind: getattr(item, kind) for item in items for kind in item.parts})
+
+
+def _embedded(embedder: Embedder, items: list[Item], instruction: str | None) -> Vectors:
+    """The vectors of items `[n, d]`; those with the same content, as the whole of a query of one part, run once."""
+    contents = [(item.text, id(item.image), id(item.video)) for item in items]
+    once = dict(zip(contents, items, strict=True))
+    places = {content: place for place, content in enumerate(once)}
+    vectors = checked(embedder, embedder.encode_query, list(once.values()), instruction)
+    return vectors[[places[content] for content in contents]]
 
 
 def _together(items: list[Item], modalities: frozenset[str]) -> list[Item]:

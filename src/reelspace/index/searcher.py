@@ -14,6 +14,7 @@ from reelspace.answers import Evidence, Hit, Rerank, SearchReport
 from reelspace.index.ann import AnnStore
 from reelspace.index.base import Vectors
 from reelspace.index.catalogue import Catalogue, FileRow, WindowRow
+from reelspace.index.exact import Scan
 from reelspace.index.globs import matcher
 from reelspace.index.query import Asked, Question
 from reelspace.moments import ALIKE, Moment, Scored, lies_in, moments, rank
@@ -23,6 +24,7 @@ from reelspace.rank.exclude import beyond, exclude
 Range = tuple[float | None, float | None]
 
 FEWEST = 96  # windows fetched at first; eight a moment leave enough when near ones have merged
+FURTHER = 4  # times as many, when these were not enough
 SAMPLE = 1024  # windows whose scores tell what is usual for a query; in a library of fewer, all
 
 
@@ -73,6 +75,13 @@ class Near(NamedTuple):
     floor: float
 
 
+class Ranking(Protocol):
+    """The windows that pass the filters, by inner product with one query."""
+
+    def best(self, k: int, least: float = -np.inf) -> Near:
+        """The k best, where those that score below `least` may be left out. The floor is −inf if no more are there."""
+
+
 class Corpus(Protocol):
     """What one question is put to: the windows that pass its filters, and the files they are in."""
 
@@ -81,18 +90,12 @@ class Corpus(Protocol):
 
     @property
     def depth(self) -> int | None:
-        """Up to this k `nearest` may miss some, and the answer to a smaller k begins that to a greater one; `None`:
+        """Up to this k a ranking may miss some, and the answer to a smaller k begins that to a greater one; `None`:
         it never does.
         """
 
-    def nearest(self, query: Vectors, k: int, exact: bool = False) -> Near:
-        """The k best windows by inner product with `query` `[d]`; fewer only when there are fewer: floor −inf.
-
-        Args:
-            query: what to be near to.
-            k: how many.
-            exact: miss none.
-        """
+    def ranking(self, query: Vectors, exact: bool = False) -> Ranking:
+        """What is nearest to `query` `[d]`: if `exact`, none is missed; else it is asked for no more than `depth`."""
 
     def files(self, window: WindowRow) -> list[str]:
         """The files a window's content is in now, those that pass the filters first; none of them if none does."""
@@ -113,16 +116,40 @@ class LocalCorpus:
     def sample(self, most: int) -> Vectors:
         return self._store.sample(most)
 
-    def nearest(self, query: Vectors, k: int, exact: bool = False) -> Near:
+    def ranking(self, query: Vectors, exact: bool = False) -> Ranking:
         store = self._store.exact if exact else self._store
-        found = store.search(query[None], k, self._among)[0]
-        windows = self._catalogue.windows(found.ids)
-        vectors = self._store.vectors(np.array([window.id for window in windows], np.int64))
-        return Near(windows, vectors, -np.inf if len(found.ids) < k else float(found.scores[-1]))
+        return LocalRanking(self._catalogue, store.scan(query, self._among))
 
     def files(self, window: WindowRow) -> list[str]:
         there = [file.path for file in self._catalogue.files_of(window.video) if _is_there(file)]
         return there if self._passing is None else passing_first(there, self._passing.get(window.video, ()))
+
+
+class LocalRanking:
+    """One pass over the vectors; going further down only looks up the windows that follow."""
+
+    def __init__(self, catalogue: Catalogue, scan: Scan) -> None:
+        self._catalogue, self._scan = catalogue, scan
+        self._rows, self._scores = scan.best_rows(FURTHER * FEWEST)
+        self._windows: dict[int, WindowRow] = {}  # of the ids that were looked up, less those that are gone
+        self._looked_up = 0
+
+    def best(self, k: int, least: float = -np.inf) -> Near:
+        if k >= len(self._rows):  # one more than asked for tells the floor
+            self._rows, self._scores = self._scan.best_rows(FURTHER * k)
+        k = min(k, int((self._scores >= least).sum()))
+        rows = self._rows[:k]
+        self._look_up(rows[self._looked_up :])
+        ids = self._scan.rows.ids[rows].tolist()
+        there = [place for place, id in enumerate(ids) if id in self._windows]
+        floor = float(self._scores[k]) if k < len(self._scores) else -np.inf
+        return Near([self._windows[ids[place]] for place in there], self._scan.rows.vectors[rows[there]], floor)
+
+    def _look_up(self, rows: NDArray[np.intp]) -> None:
+        held = self._scan.rows
+        found = self._catalogue.windows(held.ids[rows], held.origins[rows, 1])
+        self._windows |= {window.id: window for window in found}
+        self._looked_up += len(rows)
 
 
 class Answer(NamedTuple):
@@ -178,6 +205,7 @@ class Searcher:
         unwanted = [beyond(asked.vector, vector) for vector in asked.without]
         self._unwanted = [(vector, float((sample @ vector).mean()) if len(sample) else 0.0) for vector in unwanted]
         self._spread = float(self._scores(sample).std()) if len(sample) else 0.0
+        self._files: dict[str, list[str]] = {}  # of contents that were come upon
 
     def search(self, question: Question, k: int, page: int, per_video: int | None) -> SearchReport:
         """The report of one page."""
@@ -237,38 +265,41 @@ class Searcher:
 
         More and more windows, up to `depth` or else exactly all, are fetched until the moments cannot change any more.
         """
-        reach = max(FEWEST, 8 * wanted)
+        ranking = self._corpus.ranking(self._asked.vector, exact=depth is None)
+        reach, least = max(FEWEST, 8 * wanted), -np.inf
         while True:
             reach = reach if depth is None else min(reach, depth)
-            near = self._corpus.nearest(self._asked.vector, reach, exact=depth is None)
-            # What excludes only lowers scores, so no window that was not fetched reaches the floor.
-            answers, settled = self._settled(near, wanted, per_video)
-            if settled or near.floor == -np.inf or reach == depth:
-                return answers, settled or near.floor == -np.inf
-            reach *= 4
+            near = ranking.best(reach, least)
+            answers = self._among(near, wanted, per_video)
+            # No window that was not fetched scores above the floor (what excludes only lowers scores), and none that
+            # scores less than this changes them.
+            least = answers[-1].score - ALIKE * self._spread if len(answers) == wanted else -np.inf
+            if least > near.floor or near.floor == -np.inf:
+                return answers, True
+            if reach == depth:
+                return [one for one in answers if one.score - ALIKE * self._spread > near.floor], False
+            reach *= FURTHER
 
-    def _settled(self, near: Near, wanted: int, per_video: int | None) -> tuple[list[Answer], bool]:
-        """The answers among these windows, and whether there are enough that windows below the floor cannot change."""
+    def _among(self, near: Near, wanted: int, per_video: int | None) -> list[Answer]:
+        """The answers among these windows."""
         scored = {
             Scored(window.hash, window.start, window.end, float(score)): place
             for place, (window, score) in enumerate(zip(near.windows, self._scores(near.vectors), strict=True))
         }
-        files: dict[str, list[str]] = {}
         taken: Counter[str] = Counter()
         answers: list[Answer] = []
         for moment in moments(rank(scored), self._spread):
-            if moment.score - ALIKE * self._spread <= near.floor:
-                return answers, False
             place = scored[moment.best]
-            if moment.video not in files:
-                files[moment.video] = self._corpus.files(near.windows[place])
-            if not files[moment.video] or taken[moment.video] == per_video:
+            if moment.video not in self._files:
+                self._files[moment.video] = self._corpus.files(near.windows[place])
+            files = self._files[moment.video]
+            if not files or taken[moment.video] == per_video:
                 continue
             taken[moment.video] += 1
-            answers.append(Answer(moment, near.vectors[place], files[moment.video], moment.score))
+            answers.append(Answer(moment, near.vectors[place], files, moment.score))
             if len(answers) == wanted:
-                return answers, True
-        return answers, False
+                break
+        return answers
 
 
 def seen(answer: Answer) -> Evidence:

@@ -312,8 +312,8 @@ class Texts:
             found[row] = np.frombuffer(blob[0], "<f4")
         return found
 
-    def videos(self, ids: Ids) -> Ids:
-        """The contents these passages are of, int64 `[n]`, in this order."""
+    def origins(self, ids: Ids) -> Ids:
+        """The contents these passages are of, and 0, as they are of no window: int64 `[n, 2]`, in this order."""
         rows = dict(
             row
             for chunk in _chunks(ids.tolist())
@@ -321,7 +321,7 @@ class Texts:
                 f"SELECT id, video FROM passages WHERE id IN ({', '.join('?' * len(chunk))})", chunk
             )
         )
-        return np.array([rows[id] for id in ids.tolist()], dtype=np.int64)
+        return np.array([(rows[id], 0) for id in ids.tolist()], np.int64).reshape(-1, 2)
 
 
 def stored(path: str) -> str | bytes:

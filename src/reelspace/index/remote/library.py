@@ -15,7 +15,7 @@ from reelspace.index.remote import open_store
 from reelspace.index.remote.base import RemoteStore, Row, StoreError, Where
 from reelspace.index.remote.head import Head, read_head, read_sample
 from reelspace.index.searchable import Searchable
-from reelspace.index.searcher import SAMPLE, Corpus, Filters, Near, passing_first, within
+from reelspace.index.searcher import SAMPLE, Corpus, Filters, Near, Ranking, passing_first, within
 
 _DEPTH = 256  # windows that are taken from an approximate answer; beyond, searches are exact
 _ROUNDING = 1e-5  # servers compute scores in float32, each in its own way
@@ -118,7 +118,6 @@ class RemoteCorpus:
             self._paths = frozenset(chosen)
         self._where = Where(None, not self._approximate, chosen, filters.duration, filters.dated)
         self._rows: dict[str, Row] = {}
-        self._near: tuple[list[Row], Vectors] | None = None  # the server's approximate answer, as deep as it is used
 
     def sample(self, most: int) -> Vectors:
         assert most <= SAMPLE
@@ -128,21 +127,14 @@ class RemoteCorpus:
     def depth(self) -> int | None:
         return _DEPTH if self._approximate else None
 
-    def nearest(self, query: Vectors, k: int, exact: bool = False) -> Near:
-        rows, vectors = self._store.nearest(query, k, self._where, False) if exact else self._roughly(query)
-        rows, vectors = rows[:k], vectors[:k]
-        self._rows |= {row.video: row for row in rows}
-        scores = vectors.astype(np.float64) @ query.astype(np.float64)
-        floor = -np.inf if len(rows) < k else float(scores.min()) + _ROUNDING
-        return Near([WindowRow(row.id, 0, row.video, row.start, row.end) for row in rows], vectors, floor)
+    def ranking(self, query: Vectors, exact: bool = False) -> Ranking:
+        return RemoteRanking(self, query, approximate=self._approximate and not exact)
 
-    def _roughly(self, query: Vectors) -> tuple[list[Row], Vectors]:
-        """One answer of the server for every k, so that a smaller one begins a greater one. It serves one query."""
-        if self._near is None:
-            self._near = self._store.nearest(query, _DEPTH, self._where, self._approximate)
-            if len(self._near[0]) < _DEPTH:  # an index may give up early: it does not mean that there are no more
-                self._near = self._store.nearest(query, _DEPTH, self._where, False)
-        return self._near
+    def ask(self, query: Vectors, k: int, approximate: bool) -> tuple[list[Row], Vectors]:
+        """The rows nearest to a query, whose files are known from then on."""
+        rows, vectors = self._store.nearest(query, k, self._where, approximate)
+        self._rows |= {row.video: row for row in rows}
+        return rows, vectors
 
     def files(self, window: WindowRow) -> list[str]:
         row = self._rows[window.hash]
@@ -157,3 +149,26 @@ class RemoteCorpus:
             if within(file.date, self._filters.dated) and (self._paths is None or file.path in self._paths)
         }
         return passing_first(paths, passing)
+
+
+class RemoteRanking:
+    """Asks the server anew for every depth; but for one answer only where that is approximate, so that what is nearer
+    begins what reaches further.
+    """
+
+    def __init__(self, corpus: RemoteCorpus, query: Vectors, approximate: bool) -> None:
+        self._corpus, self._query = corpus, query
+        self._known = self._roughly() if approximate else None
+
+    def best(self, k: int, least: float = -np.inf) -> Near:
+        rows, vectors = self._known or self._corpus.ask(self._query, k, approximate=False)
+        rows, vectors = rows[:k], vectors[:k]
+        scores = vectors.astype(np.float64) @ self._query.astype(np.float64)
+        floor = -np.inf if len(rows) < k else float(scores.min()) + _ROUNDING
+        return Near([WindowRow(row.id, 0, row.video, row.start, row.end) for row in rows], vectors, floor)
+
+    def _roughly(self) -> tuple[list[Row], Vectors]:
+        rows, vectors = self._corpus.ask(self._query, _DEPTH, approximate=True)
+        if len(rows) < _DEPTH:  # an index may give up early: it does not mean that there are no more
+            return self._corpus.ask(self._query, _DEPTH, approximate=False)
+        return rows, vectors
