@@ -165,7 +165,7 @@ class MatrixStore:
         return np.asarray(rows.vectors[rows.places(ids)])
 
     def origins(self, ids: Ids) -> Ids:
-        """The content and the window that each vector is of, `[n, 2]`, in the order of these ids; they must be known."""
+        """The content and the window that each vector is of, `[n, 2]`, in the order of these ids: known ones."""
         rows = self._rows
         return np.asarray(rows.origins[rows.places(ids)])
 
@@ -199,9 +199,7 @@ class MatrixStore:
         return (Scan(query, _gathered(query, rows.vectors, chosen), rows, chosen) for query in queries)
 
     def add(self, ids: Sequence[int] | Ids, vectors: Vectors, origins: Ids | None = None) -> None:
-        """As the contract says; `origins` `[n, 2]` are the contents and windows that the vectors are of, for `of_videos`
-        and for whoever looks the windows up.
-        """
+        """As the contract says; `origins` `[n, 2]` are the contents and the windows that the vectors are of."""
         new = np.asarray(ids, dtype=np.int64)
         of = np.zeros((len(new), 2), np.int64) if origins is None else origins
         if vectors.shape != (len(new), self.dim):

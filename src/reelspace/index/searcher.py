@@ -23,7 +23,7 @@ from reelspace.rank.exclude import beyond, exclude
 
 Range = tuple[float | None, float | None]
 
-FEWEST = 96  # windows fetched at first; eight a moment leave enough when near ones have merged
+FEWEST = 96  # windows fetched at first, or two a moment
 FURTHER = 4  # times as many, when these were not enough
 SAMPLE = 1024  # windows whose scores tell what is usual for a query; in a library of fewer, all
 
@@ -266,7 +266,7 @@ class Searcher:
         More and more windows, up to `depth` or else exactly all, are fetched until the moments cannot change any more.
         """
         ranking = self._corpus.ranking(self._asked.vector, exact=depth is None)
-        reach, least = max(FEWEST, 8 * wanted), -np.inf
+        reach, least = max(FEWEST, 2 * wanted), -np.inf
         while True:
             reach = reach if depth is None else min(reach, depth)
             near = ranking.best(reach, least)
