@@ -8,7 +8,7 @@ import pytest
 from clips import Scene, every_frame, plain_pictures, read_barcode, read_barcodes, write_clip
 from reelspace.errors import MediaError
 from reelspace.item import Span
-from reelspace.media import decode
+from reelspace.media import decode, table
 from reelspace.media.decode import Video, sample
 from reelspace.media.policy import Centres, Fps, Sampling, Uniform
 from reelspace.media.windows import Fixed, Window
@@ -28,7 +28,15 @@ def test_the_table_is_what_plain_decoding_shows(kind, clip):
         assert video.partial is None
 
 
-def test_any_frame_comes_alone_and_in_any_order(kind, clip):
+@pytest.fixture(params=[True, False], ids=["kept", "read again"])
+def packets(request, monkeypatch):
+    """Small files give the packets that were kept of them; here also as large ones do, by seeking in the file."""
+    if not request.param:
+        monkeypatch.setattr(table, "FEW", 0)
+    return request.param
+
+
+def test_any_frame_comes_alone_and_in_any_order(kind, clip, packets):
     with Video(clip) as video:
         asked = np.random.default_rng(3).permutation(len(video.times))[:7].tolist()
         alone = [read_barcode(video.frames([index], edge=120)[0]) for index in asked]
@@ -37,7 +45,7 @@ def test_any_frame_comes_alone_and_in_any_order(kind, clip):
         assert read_barcodes(video.frames(again)) == [kind.first + index for index in again]
 
 
-def test_frames_are_the_same_to_the_bit_however_they_are_reached(clip):
+def test_frames_are_the_same_to_the_bit_however_they_are_reached(clip, packets):
     """Seeking, and leaving out frames that no other needs, changes no pixel."""
     with Video(clip) as video:
         all_at_once = video.frames(range(len(video.times)), edge=64)
@@ -49,6 +57,18 @@ def test_frames_are_the_same_to_the_bit_however_they_are_reached(clip):
     if clip.suffix != ".webp":  # which FFmpeg does not decode
         plain = plain_pictures(clip, range(len(all_at_once)), edge=64)
         assert all(np.array_equal(plain[index], picture) for index, picture in enumerate(all_at_once))
+
+
+@pytest.mark.parametrize("limit", ["FEW", "LIGHT"])
+def test_packets_are_kept_up_to_a_limit(tmp_path, monkeypatch, limit):
+    path = write_clip(tmp_path / "clip.mp4", seconds=2)
+    with Video(path) as video:
+        most = {"FEW": len(video._table.packets), "LIGHT": sum(packet.size for packet in video._table.packets)}
+    for less, kept in ((0, True), (1, False)):
+        monkeypatch.setattr(table, limit, most[limit] - less)
+        with Video(path) as video:
+            assert bool(video._table.packets) is kept
+            assert read_barcodes(video.frames([50, 3])) == [50, 3]
 
 
 def test_a_policy_takes_the_frames_it_names(kind, clip):
@@ -63,7 +83,7 @@ def test_a_policy_takes_the_frames_it_names(kind, clip):
 
 
 @pytest.mark.parametrize("name", ["fields.mpg", "interlaced.mpg", "stream.ts", "open-gop.ts"])
-def test_every_frame_alone_of_streams_without_marks_between_frames(kinds, matrix, name):
+def test_every_frame_alone_of_streams_without_marks_between_frames(kinds, matrix, packets, name):
     """After a seek such a stream begins anywhere, and the first frames may be taken for others."""
     with Video(kinds[name].write(matrix)) as video:
         numbers = range(len(video.times))

@@ -12,6 +12,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
@@ -46,7 +47,7 @@ WORTH_A_SEEK = 2, 8
 # Frames from one key frame to the next, on average, from which on it pays to decode several at once.
 LONG_GROUP = 24
 SMALL = 1 << 17  # pixels up to which a picture is decoded without threads
-# After a seek Ogg guesses the times of its packets, and is often wrong.
+# After a seek in the file Ogg guesses the times of its packets, and is often wrong.
 WITHOUT_SEEKING = ("ogg",)
 # They tell when packets are decoded, not when frames are shown: what is made of that is wrong where the two differ.
 # And many AVI files pack two MPEG-4 frames into one packet.
@@ -143,7 +144,7 @@ class Video:
             long = len(self._table.pts) >= LONG_GROUP * len(self._table.keys)
             self._side_by_side = through or (long and not keys)
             self._thread(self._stream)
-            self._seekable = self._container.format.name not in WITHOUT_SEEKING
+            self._seekable = bool(self._table.packets) or self._container.format.name not in WITHOUT_SEEKING
             self._counted = self._table.untimed or self._labels_lie()
             if self._counted:
                 self._table = self._count()
@@ -378,7 +379,7 @@ class Video:
             if skipping != (spared and strict):
                 skipping = not skipping
                 self._stream.codec_context.skip_frame = "NONREF" if skipping else "DEFAULT"
-            yield from self._decoded(packet.decode)
+            yield from self._decoded(partial(self._stream.decode, packet))
             if sparing and packet.pts is not None:
                 needed.discard(packet.pts)
                 if not needed:
@@ -438,6 +439,10 @@ class Video:
     def _packets_from(self, key: int | None) -> Iterator[Packet[VideoStream]]:
         from av.error import FFmpegError
 
+        if self._table.packets:
+            self._stream.codec_context.flush_buffers()
+            yield from self._table.packets_from(key)
+            return
         landed = key is None
         try:
             if key is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 from types import MappingProxyType
@@ -26,6 +26,9 @@ MPEG = ("mpegts", "mpeg")  # streams without marks between frames
 # Packets hold no more than the file does, save where a container compresses them; a bomb says otherwise.
 INFLATION = 8
 SLACK = 64 << 20  # bytes
+# Packets of a video that are kept, if there are no more of them, nor more bytes in them: of a clip of a second or two
+# reading them again takes as long as a quarter of the decoding.
+FEW, LIGHT = 1 << 11, 8 << 20
 
 
 class Table(NamedTuple):
@@ -44,6 +47,7 @@ class Table(NamedTuple):
         fields: some frames are spread over two packets.
         marks: checksums of key frames by their stamps, where packets are cut out of a stream that does not mark them:
             there the first ones after a seek may be labelled with the times of others.
+        packets: all of them in the order of the file, the one that ends the stream included, if they are few and whole.
     """
 
     pts: NDArray[np.int64]
@@ -57,6 +61,15 @@ class Table(NamedTuple):
     untimed: bool = False
     fields: bool = False
     marks: Mapping[int, int] = MappingProxyType({})
+    packets: Sequence[Packet[VideoStream]] = ()
+
+    def packets_from(self, key: int | None) -> Sequence[Packet[VideoStream]]:
+        """The kept packets from a key frame on; `None`: all."""
+        if key is None:
+            return self.packets
+        stamp = int(self.keys[key])
+        starts = (place for place, packet in enumerate(self.packets) if packet.is_keyframe and packet.pts == stamp)
+        return self.packets[next(starts, len(self.packets)) :]
 
 
 class _Packets(NamedTuple):
@@ -73,6 +86,7 @@ class _Packets(NamedTuple):
     untimed: bool
     fields: bool
     marks: Mapping[int, int]
+    kept: Sequence[Packet[VideoStream]]
 
 
 def read_table(
@@ -90,7 +104,7 @@ def read_table(
     packets = _read_packets(path, container, stream, tick, content)
     if packets.untimed:
         nothing = np.zeros(1, dtype=np.int64)
-        return Table(nothing, 1, nothing, nothing, None, nothing, nothing, nothing, untimed=True)
+        return Table(nothing, 1, nothing, nothing, None, nothing, nothing, nothing, untimed=True, packets=packets.kept)
     pts, key = packets.pts, packets.key.astype(bool)
     if not key.any():
         key[0] = True  # nothing says where decoding can begin: at the beginning
@@ -105,8 +119,9 @@ def read_table(
     partial = _partial(container, stream, end, packets)
     seeks, in_order = packets.dts[key][by_time], (packets.dts[is_shown], pts[is_shown], packets.size[is_shown])
     return Table(
-        displayed, end, pts[key][by_time], seeks, partial, *in_order, fields=packets.fields, marks=packets.marks
-    )
+        displayed, end, pts[key][by_time], seeks, partial, *in_order,
+        fields=packets.fields, marks=packets.marks, packets=packets.kept,
+    )  # fmt: skip
 
 
 def _read_packets(
@@ -134,9 +149,10 @@ def _read_packets(
     if not rows.rows and not rows.untimed:
         raise failure(path, "its video has no frames")
     pts, dts, length, key, hidden, size = np.array(rows.rows, dtype=np.int64).reshape(-1, 6).T
-    broken |= rows.untimed  # some without times beside others that have them: damaged
+    broken |= rows.untimed and bool(rows.rows)  # some without times beside others that have them: damaged
     broken = broken or (content is None and is_cut_off(path, container.format.name))
-    return _Packets(pts, dts, length, key, hidden, size, heard, broken, not rows.rows, rows.fields, rows.marks)
+    kept = [] if broken else rows.kept
+    return _Packets(pts, dts, length, key, hidden, size, heard, broken, not rows.rows, rows.fields, rows.marks, kept)
 
 
 class _Rows:
@@ -146,10 +162,13 @@ class _Rows:
         self.rows: list[tuple[int, int, int, bool, bool, int]] = []
         self.untimed = self.fields = False
         self.marks: dict[int, int] = {}
+        self.kept: list[Packet[VideoStream]] = []
+        self._left = LIGHT
         self._marking = container.format.name in MPEG
         self._second_fields = Slices(stream)
 
     def add(self, packet: Packet[Any]) -> None:
+        self._keep(packet)
         length = packet.duration or 0
         if packet.size and self._second_fields.is_second(packet):
             self.fields = True
@@ -163,6 +182,13 @@ class _Rows:
                 self.marks[packet.pts] = mark(packet)
         elif packet.size:
             self.untimed = True
+
+    def _keep(self, packet: Packet[Any]) -> None:
+        self._left -= packet.size
+        if self._left < 0 or len(self.kept) == FEW:
+            self.kept, self._left = [], -1
+        elif packet.size or packet.dts is None:  # an empty sample would read as the end of the stream
+            self.kept.append(packet)
 
 
 def mark(packet: Packet[Any]) -> int:
