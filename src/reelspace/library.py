@@ -50,7 +50,7 @@ from reelspace.index.remote import open_store
 from reelspace.index.remote.push import PATIENCE, Pusher, identity
 from reelspace.index.searchable import Searchable, globs
 from reelspace.index.searcher import Corpus, Filters, LocalCorpus, Selections
-from reelspace.index.shards import Shard, ShardJob, index_shard, parse_shard
+from reelspace.index.shards import ShardJob, index_shard
 from reelspace.index.signaller import Signaller, finders_of
 from reelspace.index.texts import DIM, WORDS, Texts
 from reelspace.index.thumbnails import Thumbnails
@@ -58,6 +58,7 @@ from reelspace.index.walk import Root, absolute
 from reelspace.index.wording import Wording
 from reelspace.media.policy import Centres, Sampling
 from reelspace.media.windows import Shots, Window, Windowing, parse_windowing
+from reelspace.shard import Shard, parse_shard
 from reelspace.signals.base import BY, SIGNALS, Signal, SignalError, parse_signals
 from reelspace.signals.finders import Finder
 
@@ -236,6 +237,7 @@ class Library(Searchable):
             include, exclude, hidden, retry, rehash, model, windowing, fast, progress: as of `index`.
 
         Raises:
+            ReelspaceError: `shard` is none.
             LibraryError: another process does this shard; a path is not there; the library cannot be read.
             ModelError: the model cannot be loaded, or is another than the library was indexed with.
         """

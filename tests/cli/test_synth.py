@@ -37,7 +37,7 @@ def config(tmp_path):
 
 def test_a_set_is_made_in_parts_and_shown(tmp_path, config):
     out = tmp_path / "set"
-    first = reelspace("run", "--config", config, "--output", out, "--shard", "0/2")
+    first = reelspace("run", "--config", config, "--output", out, "--shard", "1/2")
     assert first.exit_code == 1 and "other shards" in first.output
     done = reelspace("run", "--config", config, "--output", out)
     assert done.exit_code == 0, done.output
@@ -52,13 +52,13 @@ def test_a_set_is_made_in_parts_and_shown(tmp_path, config):
     assert page.read_text().startswith("<!doctype html>")
 
 
-@pytest.mark.parametrize("shard", ["2/2", "x", "1", "-1/2", "1/0"])
+@pytest.mark.parametrize("shard", ["0/2", "3/2", "x", "1", "-1/2", "1/0"])
 def test_a_wrong_shard_is_2(tmp_path, config, shard):
     assert reelspace("run", "--config", config, "--output", tmp_path / "set", f"--shard={shard}").exit_code == 2
 
 
 def test_shard_and_processes_do_not_go_together(tmp_path, config):
-    done = reelspace("run", "--config", config, "--output", tmp_path / "x", "--shard", "0/2", "--processes", "2")
+    done = reelspace("run", "--config", config, "--output", tmp_path / "x", "--shard", "1/2", "--processes", "2")
     assert done.exit_code == 2
 
 

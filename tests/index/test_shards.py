@@ -13,15 +13,16 @@ import sketch
 from conftest import colour_clip
 from conftest import whole_content as content
 from reelspace import Library
-from reelspace.errors import LibraryError, ModelError
+from reelspace.errors import LibraryError, ModelError, ReelspaceError
 from reelspace.index import jobs
 from reelspace.index.jobs import divided
 from reelspace.index.lock import sharding, writing
-from reelspace.index.shards import Shard, ShardJob, parse_shard, share_of
+from reelspace.index.shards import ShardJob, share_of, takes
 from reelspace.index.survey import Candidate
 from reelspace.index.walk import Root
 from reelspace.media.reader import Reader
 from reelspace.media.windows import Fixed
+from reelspace.shard import Shard, parse_shard
 
 
 def shards(location, *paths, of=2, **options):
@@ -77,12 +78,12 @@ def inherited(plugin, monkeypatch):
 @given(st.lists(st.text(max_size=8), max_size=50), st.integers(1, 9))
 def test_every_file_belongs_to_one_shard(names, of):
     for name in names:
-        assert sum(Shard(number, of).takes(name) for number in range(1, of + 1)) == 1
+        assert sum(takes(shard, name) for shard in Shard(1, of).all()) == 1
 
 
 def test_a_shard_takes_about_its_share_and_the_same_one_wherever_the_folder_is():
     names = [f"{number}/clip.mp4" for number in range(4000)]
-    counts = [sum(Shard(number, 4).takes(name) for name in names) for number in range(1, 5)]
+    counts = [sum(takes(shard, name) for name in names) for shard in Shard(1, 4).all()]
     assert min(counts) > 900
     outer, inner = Root("/a"), Root("/a/b")
     assert share_of("/a/b/c.mp4", [inner, outer]) == share_of("/a/b/c.mp4", [outer]) == "b/c.mp4"
@@ -92,7 +93,7 @@ def test_a_shard_takes_about_its_share_and_the_same_one_wherever_the_folder_is()
 
 @pytest.mark.parametrize("text", ["", "1", "0/2", "3/2", "1/0", "a/b", "-1/2", "1/2/3"])
 def test_what_is_no_shard_is_said(text):
-    with pytest.raises(LibraryError, match="counted from 1"):
+    with pytest.raises(ReelspaceError, match="counted from 1"):
         parse_shard(text)
 
 

@@ -11,6 +11,7 @@ from collections import Counter
 import pytest
 
 from reelspace.errors import ReelspaceError
+from reelspace.shard import Shard
 from reelspace.synth import schema
 from reelspace.synth.blocks import BudgetError
 from reelspace.synth.card import stats
@@ -128,7 +129,7 @@ def test_two_processes_make_the_same(made, tmp_path, flow):
 def test_tasks_of_an_array_make_the_same(made, tmp_path, flow):
     job = Job(Config.model_validate(flow), tmp_path / "set")
     job.prepare()
-    workers = [Worker(job, (part, 2), patience=0.0) for part in (0, 1)]
+    workers = [Worker(job, share, patience=0.0) for share in Shard(1, 2).all()]
     done, rounds = [False, False], 0
     while not all(done):
         done = [worker.work() for worker in workers]

@@ -6,7 +6,8 @@ import pytest
 
 from letters import Letters, letters
 from reelspace.errors import ReelspaceError
-from reelspace.train.mine import Mining, Share, WaitingError, claim, declared, embed, filled, search, write
+from reelspace.shard import Shard
+from reelspace.train.mine import Mining, WaitingError, claim, declared, embed, filled, search, write
 from reelspace.train.mixture import TaskConfig, _opened
 from reelspace.train.probe import Cost, alignment, measured, probe
 
@@ -59,7 +60,7 @@ def test_cost_counts_what_pytorch_computes():
     assert cost.flops == 2 * 3 * 4 * 5 and cost.seconds > 0
 
 
-ONE, WHOLE = Mining(), Share()
+ONE, WHOLE = Mining(), Shard()
 
 
 def mined(task, folder, mining=ONE, share=WHOLE):
@@ -139,7 +140,7 @@ def test_skip_and_margin_pass_over_the_likeliest_to_be_right(written, tmp_path):
 
 def test_shares_wait_for_one_another_and_find_what_one_would(written, tmp_path):
     task = written(PAIRS)
-    shares = [Share(0, 2), Share(1, 2)]
+    shares = Shard(1, 2).all()
     embed(Letters(), task, tmp_path / "m", shares[0])
     with pytest.raises(WaitingError, match="1 of 2 shares have not embedded"):
         search(Letters(), task, Mining(), tmp_path / "m", shares[0])

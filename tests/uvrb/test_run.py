@@ -10,6 +10,7 @@ import pytest
 import sketch
 from reelspace.errors import ReelspaceError
 from reelspace.media.policy import Uniform
+from reelspace.shard import Shard
 from reelspace.uvrb.models import open_model
 from reelspace.uvrb.protocol import Protocol
 from reelspace.uvrb.results import Failure, read
@@ -207,7 +208,7 @@ def test_a_kind_of_item_that_a_model_does_not_take_fails_and_is_not_decoded(data
 @pytest.mark.parametrize("of", [2, 5, 8])
 def test_shards_of_any_number_together_do_all_of_it(data, tmp_path, of):
     whole = runner(data, tmp_path / "other", "MSRVTT,MS-TI").run(tmp_path / "whole")
-    made = [runner(data, tmp_path, "MSRVTT,MS-TI").shard(number, of).made for number in range(of)]
+    made = [runner(data, tmp_path, "MSRVTT,MS-TI").shard(share).made for share in Shard(1, of).all()]
     assert sum(made) == whole.made
     embedder = Watched()
     outcome = runner(data, tmp_path, "MSRVTT,MS-TI", embedder).run(tmp_path / "out")
@@ -217,7 +218,7 @@ def test_shards_of_any_number_together_do_all_of_it(data, tmp_path, of):
 
 
 def test_what_a_shard_did_not_do_is_done_by_the_run(data, tmp_path):
-    runner(data, tmp_path, "MSRVTT").shard(0, 3)
+    runner(data, tmp_path, "MSRVTT").shard(Shard(1, 3))
     assert runner(data, tmp_path, "MSRVTT").run(tmp_path / "out").made == 8
 
 

@@ -62,7 +62,7 @@ def index(
     ] = None,
     shard: Annotated[
         str | None,
-        typer.Option(metavar="I/N", help="Do the I-th of N shares of the work beside the library; then `merge`."),
+        typer.Option(metavar="I/N", help="Do the I-th of N shares, counted from 1, beside the library; then `merge`."),
     ] = None,
     signals: Annotated[
         str | None,

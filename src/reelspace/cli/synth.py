@@ -9,6 +9,7 @@ import typer
 
 from reelspace.cli.terminal import JsonOption, fail, print_json, say
 from reelspace.errors import ExitCode
+from reelspace.shard import parse_shard
 
 synth = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
 Dataset = Annotated[Path, typer.Argument(metavar="DIR", help="A folder that `synth run` made.", show_default=False)]
@@ -39,7 +40,7 @@ def run(
     shard: Annotated[
         str | None,
         typer.Option(
-            metavar="I/N", help="Do only every N-th shard, from the I-th (from 0): for job arrays.", show_default=False
+            metavar="I/N", help="Do the I-th of N shares, counted from 1: for job arrays.", show_default=False
         ),
     ] = None,
     wait: Annotated[
@@ -76,7 +77,7 @@ def run(
         say(f"{running.again(job)} shards are done once more.")
     if shard is not None:
         job.prepare()
-        if not running.Worker(job, _part(shard), patience=wait, say=say).work():
+        if not running.Worker(job, parse_shard(shard), patience=wait, say=say).work():
             say(f"Shards {shard} are done as far as they can be; other shards come first. Run this again after them.")
             raise typer.Exit(ExitCode.SOME_FAILED)
     elif ray is not None:
@@ -84,13 +85,6 @@ def run(
     else:
         running.run(wanted, output, processes, say=say)
     _told(job)
-
-
-def _part(shard: str) -> tuple[int, int]:
-    number, _, of = shard.partition("/")
-    if not (number.isdecimal() and of.isdecimal()) or not int(number) < int(of):
-        raise fail(f"--shard {shard}: write I/N with I from 0 to N − 1, such as 3/16.")
-    return int(number), int(of)
 
 
 def _told(job: object) -> None:

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from reelspace.cli.terminal import JsonOption, counted, fail, print_json, print_table, say, shown_path, table
+from reelspace.cli.terminal import JsonOption, counted, print_json, print_table, say, shown_path, table
 from reelspace.errors import ExitCode
+from reelspace.shard import parse_shard
 
 if TYPE_CHECKING:
     from reelspace.embed import Embedder
@@ -116,7 +117,11 @@ def run(
     ] = None,
     shard: Annotated[
         str | None,
-        typer.Option(metavar="I/N", help="Embed the I-th of N shares only, and score nothing.", show_default=False),
+        typer.Option(
+            metavar="I/N",
+            help="Embed the I-th of N shares only, counted from 1, and score nothing.",
+            show_default=False,
+        ),
     ] = None,
     cache: CacheOption = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the results of another run.")] = False,
@@ -133,20 +138,20 @@ def run(
       reelspace uvrb run --suite worlds --model lite
       reelspace uvrb run --suite worlds --tasks T,CRB-S --size small --json
       reelspace uvrb run --data data/ --model lite --tasks CG --limit 100
-      reelspace uvrb run --data data/ --model lite --shard 0/4
+      reelspace uvrb run --data data/ --model lite --shard 1/4
     """
     from reelspace.uvrb.cache import default_folder
     from reelspace.uvrb.models import open_model
     from reelspace.uvrb.run import Runner, Suite
 
-    part = _shard(shard)
+    part = None if shard is None else parse_shard(shard)
     chosen = Suite(suite.value, tasks, data, size.value, seed, limit, present)
     protocol = _protocol(chosen, frames, tokens, instructions)
     embedder = open_model(model, protocol, device, precision)
     runner = Runner(embedder, chosen, cache or default_folder(), protocol, batch)
     if part is not None:
         with _reporting() as watch:
-            outcome = runner.shard(*part, watch)
+            outcome = runner.shard(part, watch)
         if json:
             print_json({"shard": shard, "embedded": outcome.made, "failures": len(outcome.failures)})
         else:
@@ -189,15 +194,6 @@ def _protocol(suite: Any, frames: str | None, tokens: int | None, instructions: 
     return replace(chosen, frames=None if frames == "model" else str(parse_policy(frames)))
 
 
-def _shard(text: str | None) -> tuple[int, int] | None:
-    if text is None:
-        return None
-    number, slash, of = text.partition("/")
-    if not (slash and number.isdecimal() and of.isdecimal() and int(number) < int(of)):
-        raise fail(f"“{text}” is no shard; write 0/4, 1/4, 2/4 or 3/4 for the four of four.")
-    return int(number), int(of)
-
-
 def _processes(embedder: Embedder) -> int:
     """How many processes embed: one a GPU; one a core up to 4 for a model that runs on one core."""
     torch = sys.modules.get("torch")
@@ -219,7 +215,7 @@ def _spread(count: int, options: dict[str, object], flags: list[str]) -> None:
     try:
         for number in range(count):
             environment = os.environ | _means(number)
-            shard = ["--shard", f"{number}/{count}"]
+            shard = ["--shard", f"{number + 1}/{count}"]
             running.append(
                 subprocess.Popen([*command, *shard], env=environment, stdout=subprocess.DEVNULL, stderr=_errors(number))
             )

@@ -24,8 +24,9 @@ from typing import IO, Any
 from reelspace.answers import Progress
 from reelspace.errors import LibraryError, ReelspaceError
 from reelspace.index.merge import Merger
-from reelspace.index.shards import Shard, ShardJob, index_shard, part_of
+from reelspace.index.shards import ShardJob, index_shard, part_of
 from reelspace.index.survey import Candidate
+from reelspace.shard import Shard
 
 _LOOK = 5.0  # seconds between merges of what is new
 PATIENCE = 60.0  # seconds that a process may take to keep what it has, when it must end

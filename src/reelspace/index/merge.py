@@ -23,9 +23,10 @@ from reelspace.index.catalogue import Catalogue, ContentRow, FileRow, SpaceRow, 
 from reelspace.index.identity import Stamp
 from reelspace.index.indexer import Tally, cut_over, forget_moved
 from reelspace.index.lock import HeldError, is_sharding, sharding
-from reelspace.index.shards import Shard, parts
+from reelspace.index.shards import parts
 from reelspace.index.survey import survey
 from reelspace.media.windows import is_fast
+from reelspace.shard import Shard
 
 _CONTENTS, _WINDOWS = 256, 4096  # in one transaction, whichever is reached first
 _GONE = ".gone-"  # parts that are being deleted

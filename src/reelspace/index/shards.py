@@ -27,45 +27,17 @@ from reelspace.index.lock import sharding
 from reelspace.index.thumbnails import Thumbnails
 from reelspace.index.walk import Root
 from reelspace.media.windows import Shots, Windowing, parse_windowing
+from reelspace.shard import Shard
 
 if TYPE_CHECKING:
     from reelspace.embed.base import Embedder
 
-_FORM = re.compile(r"(\d+)\s*/\s*(\d+)")
 _NAME = re.compile(r"(\d+)-of-(\d+)")
 
 
-class Shard(NamedTuple):
-    """One of `of` shares; `number` counts from 1."""
-
-    number: int
-    of: int
-
-    def __str__(self) -> str:
-        return f"{self.number}/{self.of}"
-
-    @property
-    def name(self) -> str:
-        """Of its folder."""
-        return f"{self.number}-of-{self.of}"
-
-    def takes(self, relative: str) -> bool:
-        """Whether the file of this path, relative to its root, is of this share."""
-        digest = hashlib.blake2b(os.fsencode(relative), digest_size=8).digest()
-        return int.from_bytes(digest) % self.of == self.number - 1
-
-
-def parse_shard(text: str) -> Shard:
-    """A shard from its form `2/8`.
-
-    Raises:
-        LibraryError: it is none.
-    """
-    form = _FORM.fullmatch(text.strip())
-    shard = Shard(int(form[1]), int(form[2])) if form else None
-    if shard is None or not 1 <= shard.number <= shard.of:
-        raise LibraryError(f"“{text}” is no shard; write 1/8 … 8/8: which one, counted from 1, and of how many.")
-    return shard
+def takes(shard: Shard, relative: str) -> bool:
+    """Whether the file of this path, relative to its root, is of a share."""
+    return shard.takes(int.from_bytes(hashlib.blake2b(os.fsencode(relative), digest_size=8).digest()))
 
 
 def parts(library: Path) -> list[tuple[Shard, Path]]:
@@ -137,7 +109,7 @@ class Share:
         } | {contents[id].hash: _Content(contents[id], [], True) for id in done}
 
     def takes(self, path: str) -> bool:
-        return self._shard is None or self._shard.takes(share_of(path, self._roots))
+        return self._shard is None or takes(self._shard, share_of(path, self._roots))
 
     def settled(self, path: str, stamp: Stamp, retry: bool) -> bool:
         state, known, hash = self._files.get(path, (None, None, None))

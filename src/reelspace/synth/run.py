@@ -26,6 +26,7 @@ from typing import IO, Any, Self
 from reelspace import embed
 from reelspace.errors import ReelspaceError
 from reelspace.media.reader import Reader
+from reelspace.shard import Shard
 from reelspace.synth import enrich, extend
 from reelspace.synth import filter as filtering
 from reelspace.synth.asset import Asset
@@ -298,13 +299,13 @@ class Worker:
     """Works on a run until it is done, or until others have to come first.
 
     Attributes:
-        part: `(i, n)`: does only shards k with k mod n = i.
+        part: does only the shards of this share.
         patience: seconds to wait for others at most; `None`: for ever.
         say: is told of every shard that is done.
     """
 
     job: Job
-    part: tuple[int, int] = (0, 1)
+    part: Shard = Shard()  # noqa: RUF009
     patience: float | None = None
     say: Said = field(default=_silent)
 
@@ -338,7 +339,7 @@ class Worker:
             missing = [k for k in self.job.shards(step) if not self.job.mark(step, k).exists()]
             if not missing:
                 continue
-            worked = [self._try(step, k, tools) for k in missing if step.gathered or k % self.part[1] == self.part[0]]
+            worked = [self._try(step, k, tools) for k in missing if step.gathered or self.part.takes(k)]
             return "worked" if any(worked) else "waiting"
         return self._publish()
 

@@ -23,6 +23,7 @@ from reelspace.embed.base import Embedder, Vectors
 from reelspace.errors import ExitCode, ReelspaceError
 from reelspace.index.base import Found
 from reelspace.index.exact import MatrixStore
+from reelspace.shard import Shard, parse_shard
 from reelspace.synth.shards import aside, write_json, write_text
 from reelspace.train.mixture import Task
 from reelspace.train.probe import Cost, Encoder, encoded_candidates, encoded_queries, measured
@@ -60,18 +61,7 @@ class Mining:
     depth: int = 64
 
 
-@dataclass(frozen=True)
-class Share:
-    """One of n equal shares of the work, counted from 0."""
-
-    index: int = 0
-    of: int = 1
-
-    def __str__(self) -> str:
-        return f"{self.index}-of-{self.of}"
-
-
-WHOLE = Share()
+WHOLE = Shard()
 
 
 Tick = Callable[[int, int], None]
@@ -81,14 +71,14 @@ Tick = Callable[[int, int], None]
 def _silent(done: int, of: int) -> None: ...
 
 
-def embed(prober: Encoder, task: Task, folder: Path, share: Share = WHOLE, tick: Tick = _silent) -> None:
+def embed(prober: Encoder, task: Task, folder: Path, share: Shard = WHOLE, tick: Tick = _silent) -> None:
     """Embeds a share of the task's candidates, each once; what is in the folder already is not embedded again."""
     folder.mkdir(parents=True, exist_ok=True)
-    marker = folder / f"{share}.done"
+    marker = folder / f"{share.name}.done"
     if marker.exists():
         return
-    store = MatrixStore(folder / f"candidates-{share}", prober.dim)
-    places = _distinct(task)[share.index :: share.of]
+    store = MatrixStore(folder / f"candidates-{share.name}", prober.dim)
+    places = _distinct(task)[share.number - 1 :: share.of]
     missing = places[~np.isin(places, store.ids)]
     for start in range(0, len(missing), AT_ONCE):
         part = missing[start : start + AT_ONCE]
@@ -100,7 +90,7 @@ def embed(prober: Encoder, task: Task, folder: Path, share: Share = WHOLE, tick:
 
 
 def search(
-    prober: Encoder, task: Task, mining: Mining, folder: Path, share: Share = WHOLE, tick: Tick = _silent
+    prober: Encoder, task: Task, mining: Mining, folder: Path, share: Shard = WHOLE, tick: Tick = _silent
 ) -> NDArray[np.int64]:
     """The places of the candidates that are hard negatives of each row's query: int64 `[rows, K]`, −1 where there is
     none; only the rows of the share are filled.
@@ -111,7 +101,7 @@ def search(
     store = _gathered(folder, prober.dim, share)
     known = _Known(task, store)
     found = np.full((len(task.rows), mining.count), -1, dtype=np.int64)
-    places = np.arange(len(task.rows))[share.index :: share.of]
+    places = np.arange(len(task.rows))[share.number - 1 :: share.of]
     for start in range(0, len(places), AT_ONCE):
         part = places[start : start + AT_ONCE]
         rows = [task.row(int(place)) for place in part]
@@ -135,20 +125,20 @@ def _distinct(task: Task) -> NDArray[np.int64]:
     return np.array(sorted(seen.values()), dtype=np.int64)
 
 
-def _gathered(folder: Path, dim: int, share: Share) -> MatrixStore:
+def _gathered(folder: Path, dim: int, share: Shard) -> MatrixStore:
     """All candidates in one store; where there is a single share, its own."""
-    parts = [Share(index, share.of) for index in range(share.of)]
-    waiting = [part for part in parts if not (folder / f"{part}.done").exists()]
+    parts = share.all()
+    waiting = [part for part in parts if not (folder / f"{part.name}.done").exists()]
     if waiting:
         raise WaitingError(
             f"{folder}: {len(waiting)} of {share.of} shares have not embedded their candidates yet; "
             "run this one again when they have."
         )
     if share.of == 1:
-        return MatrixStore(folder / f"candidates-{share}", dim)
-    whole = MatrixStore(folder / f"all-for-{share}", dim)
+        return MatrixStore(folder / f"candidates-{share.name}", dim)
+    whole = MatrixStore(folder / f"all-for-{share.name}", dim)
     for part in parts:
-        held = MatrixStore(folder / f"candidates-{part}", dim)
+        held = MatrixStore(folder / f"candidates-{part.name}", dim)
         fresh = held.ids[~np.isin(held.ids, whole.ids)]
         if len(fresh):
             whole.add(fresh, held.vectors(fresh))
@@ -272,10 +262,11 @@ def mined(
         WaitingError: other shares are not as far.
         ReelspaceError: the folder holds other work.
     """
-    share, folder, path = _share(shard), output / f"{task.file}.parts", output / f"{task.file}.jsonl"
+    share = WHOLE if shard is None else parse_shard(shard)
+    folder, path = output / f"{task.file}.parts", output / f"{task.file}.jsonl"
     claim(folder, declared(mining, task, prober.fingerprint))
     told, cost = _Halves(tick), Cost()
-    part, took = folder / f"found-{share}.npy", folder / f"cost-{share}.json"
+    part, took = folder / f"found-{share.name}.npy", folder / f"cost-{share.name}.json"
     try:
         with measured(cost):
             embed(prober, task, folder, share, told.first)
@@ -285,7 +276,7 @@ def mined(
     finally:
         before = Cost(**json.loads(took.read_text("utf-8"))) if took.exists() else Cost()
         write_json(asdict(before + cost), took)
-    parts = [folder / f"found-{Share(index, share.of)}.npy" for index in range(share.of)]
+    parts = [folder / f"found-{one.name}.npy" for one in share.all()]
     if not all(file.exists() for file in parts):
         return part
     write(task, filled([np.load(file) for file in parts]), path)
@@ -296,15 +287,6 @@ def spent(output: Path, task: Task) -> Cost:
     """What all shares and tries of mining a task have taken so far."""
     files = sorted((output / f"{task.file}.parts").glob("cost-*.json"))
     return sum((Cost(**json.loads(file.read_text("utf-8"))) for file in files), Cost())
-
-
-def _share(shard: str | None) -> Share:
-    if shard is None:
-        return WHOLE
-    index, _, of = shard.partition("/")
-    if not (index.isdecimal() and of.isdecimal() and 1 <= int(index) <= int(of)):
-        raise ReelspaceError(f"“{shard}” is no share: write I/N with 1 ≤ I ≤ N, as 3/8.")
-    return Share(int(index) - 1, int(of))
 
 
 class _Halves:

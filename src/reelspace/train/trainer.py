@@ -23,12 +23,13 @@ from transformers import PrinterCallback, TrainerCallback, set_seed
 from reelspace.embed import load
 from reelspace.errors import ReelspaceError
 from reelspace.item import Item
+from reelspace.shard import Shard
 from reelspace.synth.shards import aside, write_json, write_text
 from reelspace.train.config import LOG, Config, located
 from reelspace.train.data import Read, Seat, Steps, collate, decoded
 from reelspace.train.draws import Plan, counts, plan
 from reelspace.train.losses import Shown, make_loss
-from reelspace.train.mine import Share, embed, filled, search
+from reelspace.train.mine import embed, filled, search
 from reelspace.train.mixture import Mixture, Task, described
 from reelspace.train.model import card, divided, gathered, load_weights, prepare, publish, save_weights
 from reelspace.train.probe import Cost, Encoder, alignment, measured, probe
@@ -401,15 +402,15 @@ class MixtureTrainer(SentenceTransformerTrainer):  # type: ignore[misc]  # its s
     def _mine(self, prober: Encoder, task: Task, path: Path) -> None:
         assert self.config.mining is not None
         mining, folder = self.config.mining.made(task.config.hard_negatives), path.with_suffix(".parts")
-        share = Share(self.args.process_index, self.args.world_size)
+        share = Shard(self.args.process_index + 1, self.args.world_size)
         embed(prober, task, folder, share)
         self.accelerator.wait_for_everyone()
         found = search(prober, task, mining, folder, share)
-        np.save(folder / f"found-{share}.npy", found)
+        np.save(folder / f"found-{share.name}.npy", found)
         self.accelerator.wait_for_everyone()
         if self.is_world_process_zero():
             with aside(path) as part, part.open("wb") as raw:
-                np.save(raw, filled([np.load(folder / f"found-{Share(n, share.of)}.npy") for n in range(share.of)]))
+                np.save(raw, filled([np.load(folder / f"found-{one.name}.npy") for one in share.all()]))
             shutil.rmtree(folder)
         self.accelerator.wait_for_everyone()
 

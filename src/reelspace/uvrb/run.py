@@ -24,6 +24,7 @@ from reelspace import __version__
 from reelspace.embed.base import Embedder, declared_form
 from reelspace.errors import ReelspaceError
 from reelspace.media.reader import Reader
+from reelspace.shard import Shard
 from reelspace.uvrb.cache import Contents, VectorCache
 from reelspace.uvrb.data import Loaded, Worlds, cost, dataset, digest, find, rows, worlds_cost
 from reelspace.uvrb.encode import Encoded, Encoder
@@ -203,8 +204,8 @@ class Runner:
         outcome.failures = [failure for failure in failures if failure.task in names]
         return outcome
 
-    def shard(self, number: int, of: int, watch: Watch = lambda state: None) -> Outcome:
-        """Embeds the `number`-th (from 0) of `of` shares of every task's items, and scores nothing.
+    def shard(self, shard: Shard, watch: Watch = lambda state: None) -> Outcome:
+        """Embeds one share of every task's items, and scores nothing.
 
         A share is of neighbours: those often have frames in common, which a model need not look at twice.
         """
@@ -217,7 +218,7 @@ class Runner:
                 encoder.cache.refresh()
                 loaded = self.suite.load(task, self.cache)
                 for side, items in (("query", loaded.queries), ("candidate", loaded.corpus)):
-                    bounds = len(items) * number // of, len(items) * (number + 1) // of
+                    bounds = (len(items) * number // shard.of for number in (shard.number - 1, shard.number))
                     share = {name: items[name] for name in islice(items, *bounds)}
                     told = self._instruction(task) if side == "query" else None
                     keys = encoder.keys(share, side, told)
