@@ -118,6 +118,20 @@ def test_however_far_somebody_pages_nothing_comes_twice_and_nothing_is_left_out(
             assert min(max(shared(hit, other) for other in found) for hit in truth) > 0.4
 
 
+@pytest.mark.parametrize("fewest", [1, 5, 20])
+def test_however_many_are_wanted_fewer_begin_more(catalogue, near, monkeypatch, fewest):
+    monkeypatch.setattr("reelspace.index.searcher.FEWEST", fewest)
+    for query in queries(4):
+        asked = Asked(query, {}, np.empty((0, DIM), np.float32), None)
+
+        def found(wanted, asked=asked):
+            answers = Searcher(LocalCorpus(catalogue, near, None), "some", asked, None).found(wanted, None).answers
+            return [answer.moment for answer in answers]
+
+        many = found(40)
+        assert [found(wanted) for wanted in range(1, 40)] == [many[:wanted] for wanted in range(1, 40)]
+
+
 def test_a_page_shows_what_it_shows_whichever_was_asked_for_before(catalogue, near):
     query = queries(1)[0]
     first = [str(hit) for hit in pages(catalogue, near, query)]

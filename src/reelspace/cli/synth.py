@@ -70,15 +70,16 @@ def run(
 
     if shard is not None and (processes > 1 or ray is not None):
         raise fail("--shard is for a task of an array; give it without --processes and --ray.")
+    share = None if shard is None else parse_shard(shard)
     wanted = read(config)
     job = running.Job(wanted, output.absolute())
     if retry:
         job.prepare()
         say(f"{running.again(job)} shards are done once more.")
-    if shard is not None:
+    if share is not None:
         job.prepare()
-        if not running.Worker(job, parse_shard(shard), patience=wait, say=say).work():
-            say(f"Shards {shard} are done as far as they can be; other shards come first. Run this again after them.")
+        if not running.Worker(job, share, patience=wait, say=say).work():
+            say(f"Shards {share} are done as far as they can be; other shards come first. Run this again after them.")
             raise typer.Exit(ExitCode.SOME_FAILED)
     elif ray is not None:
         running.on_ray(wanted, output, None if ray == "local" else ray, say=say)

@@ -196,7 +196,8 @@ class MatrixStore:
             others = np.ones(len(rows.ids), bool)
             others[chosen] = False
             return _scans(queries, rows, np.flatnonzero(others))
-        return (Scan(query, _gathered(query, rows.vectors, chosen), rows, chosen) for query in queries)
+        block = np.asarray(queries, dtype=np.float32)
+        return (Scan(query, _gathered(query, rows.vectors, chosen), rows, chosen) for query in block)
 
     def add(self, ids: Sequence[int] | Ids, vectors: Vectors, origins: Ids | None = None) -> None:
         """As the contract says; `origins` `[n, 2]` are the contents and the windows that the vectors are of."""

@@ -269,14 +269,15 @@ class Searcher:
         reach, least = max(FEWEST, 2 * wanted), -np.inf
         while True:
             reach = reach if depth is None else min(reach, depth)
-            near = ranking.best(reach, least)
+            asked = least
+            near = ranking.best(reach, asked)
             answers = self._among(near, wanted, per_video)
             # No window that was not fetched scores above the floor (what excludes only lowers scores), and none that
             # scores less than this changes them.
             least = answers[-1].score - ALIKE * self._spread if len(answers) == wanted else -np.inf
             if least > near.floor or near.floor == -np.inf:
                 return answers, True
-            if reach == depth:
+            if reach == depth and asked == -np.inf:  # else some were left out for their scores, and can still be had
                 return [one for one in answers if one.score - ALIKE * self._spread > near.floor], False
             reach *= FURTHER
 
